@@ -197,7 +197,7 @@ def test_different_ways_of_being_stuck_have_a_report_each_up_to_a_limit(toy_host
 
     found = stuck(toy_host(STUCK, ("pe_layout: {count: 1}", "pe_layout: {count: 9}")), kernel).splitlines()
     assert found[1].startswith("  sip0.cube0.pe0: the kernel has returned")
-    assert found[5] == "  and 1 more PEs wait in the same way: sip0.cube0.pe8"
+    assert found[5] == "  and 1 more PE waits in the same way: sip0.cube0.pe8"
     assert [text.split(":")[0] for text in found if "the kernel" in text] == [f"  sip0.cube0.pe{n}" for n in range(6)]
     assert found[-1] == "  and 2 more PEs in 2 other ways"
 

@@ -97,7 +97,9 @@ class Engine:
             raise KbError("Engine", f"exact={exact!r}", " or ".join(map(repr, get_args(Exactness))))
         self.limits = limits_of() if limits is None else limits
         length = LongRunGuard(self.limits, lambda: self._launches.values(), self._is_searching)
-        guard = ProgressGuard(no_progress_events, lambda n_events: self._to_end.stands_still(n_events))
+        guard = ProgressGuard(
+            no_progress_events, lambda n_events: self._to_end.stands_still(n_events), lambda: self._launches.values()
+        )
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watchers = (Callbacks(on_trace=observers),) if callable(observers) else observers
         reasons, registry = SlowPathReasons(), registry or Registry()

@@ -67,8 +67,9 @@ class Chain(NamedTuple):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """A key that is equal for PEs that are stuck in the same way."""
-        return *(waiter.shape for waiter in self.waiters), self.circle
+        """A key that is equal for PEs that are stuck in the same way, such as all PEs of one circle."""
+        shapes = [waiter.shape for waiter in self.waiters]
+        return *(sorted(shapes) if self.circle == 0 else shapes), self.circle
 
 
 def stuck_error(graph: WaitGraph, where: str, why: str, launches: Sequence[Launch]) -> SimulationStuckError:
@@ -115,9 +116,8 @@ def _group(graph: WaitGraph, chains: list[Chain]) -> list[str]:
     lines += [f"full queues: {'; '.join(full)}"] if full and first.circle is None else []
     lines += _end(graph, first)
     if len(chains) > 1:
-        lines.append(
-            f"and {len(chains) - 1} more PEs wait in the same way: {_listed([chain.name for chain in chains[1:]])}"
-        )
+        more = "1 more PE waits" if len(chains) == 2 else f"{len(chains) - 1} more PEs wait"
+        lines.append(f"and {more} in the same way: {_listed([chain.name for chain in chains[1:]])}")
     return lines
 
 
@@ -129,10 +129,10 @@ def _end(graph: WaitGraph, chain: Chain) -> list[str]:
         also = [f"missing too: {_listed(missing)}"] if missing else []
         return [f"missing: {chain.waiters[-1].missing}", *also]
     circle = chain.waiters[chain.circle :]
-    change = next((waiter.change for waiter in circle if waiter.change), "")
+    changes = sorted((waiter for waiter in circle if waiter.change), key=lambda waiter: not waiter.breaks)
     links = "link" if len(circle) == 1 else f"{len(circle)} links"
     lines = [f"a circle: the last {links} wait for each other"]
-    return [*lines, f"the smallest change: {change}"] if change else lines
+    return [*lines, f"the smallest change: {changes[0].change}"] if changes else lines
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -159,7 +159,10 @@ class MessageOps(AtomicOps):
         if isinstance(listed, str | bytes) or not isinstance(listed, Sequence | range):
             raise KernelError(line, f"a group that is {describe(group)}", "a group, or the numbers of its programs")
         members = tuple(self._program(each, "barrier", line) for each in listed)
-        here, own = plain(self._port.program_id), "this program"
+        here, own, n_programs = plain(self._port.program_id), "this program", self._port.num_programs
+        for member in members:
+            if not 0 <= member < n_programs:
+                raise KernelError(line, f"a group with program {member}", f"programs from 0 to {n_programs - 1}")
         if here not in members or len(set(members)) < len(members):
             got = f"a group without program {here}" if here not in members else "a group with a program twice"
             raise KernelError(line, got, f"a group of different programs, {own} among them")
@@ -169,13 +172,13 @@ class MessageOps(AtomicOps):
         """*number*, the number of a program, as an int."""
         found = plain(number)
         if isinstance(found, bool) or not isinstance(found, SupportsIndex):
-            raise KernelError(line, f"tl.{call} with program {describe(number)}", "the number of a program, an int")
+            raise KernelError(line, f"tl.{call} with program {_shown(number)}", "the number of a program, an int")
         return index(found)
 
     def _count(self, n: object, call: str, line: str) -> int:
         found = plain(n)
         if isinstance(found, bool) or not isinstance(found, SupportsIndex) or index(found) < 1:
-            raise KernelError(line, f"tl.{call} of {describe(n)} signals", "an integer of at least 1")
+            raise KernelError(line, f"tl.{call} with n = {_shown(n)}", "an integer of at least 1")
         return index(found)
 
     def _tag(self, tag: object, line: str) -> Tag:
@@ -184,6 +187,12 @@ class MessageOps(AtomicOps):
         fits = 0 < len(parts) <= _MOST_PARTS and all(isinstance(each, int | str | np.integer) for each in parts)
         if not fits or not all(str(each).isprintable() and len(str(each)) <= _MOST_CHARACTERS for each in parts):
             needs = f"an int, a text, or a tuple of at most {_MOST_PARTS} of these"
-            raise KernelError(line, f"the tag {describe(tag)}", needs)
+            raise KernelError(line, f"the tag {_shown(tag)}", needs)
         key = tuple(each if isinstance(each, str) else int(each) for each in parts)
         return key if isinstance(tag, tuple) else key[0]
+
+
+def _shown(value: object) -> str:
+    """A wrong number or tag for a message: its text if it is short, else its type."""
+    is_plain = value is None or isinstance(value, int | float | str | tuple)
+    return repr(value) if is_plain and len(repr(value)) <= _MOST_CHARACTERS else describe(value)

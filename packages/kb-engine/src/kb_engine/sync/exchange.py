@@ -5,7 +5,7 @@ Design: docs/design/messages.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,8 +28,12 @@ class BarrierRound(Struct, frozen=True):
     members: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        group = f" of programs {self.members[0]} to {self.members[-1]}" if self.members else ""
-        return f"round {self.number} of the barrier{group}"
+        return f"round {self.number} of {self.barrier}"
+
+    @property
+    def barrier(self) -> str:
+        """The barrier with the programs of its group: `the barrier`, or `the barrier of programs 0 to 3, 8`."""
+        return f"the barrier of programs {_runs(self.members)}" if self.members else "the barrier"
 
 
 class LostMessageError(KernelError):
@@ -55,13 +59,14 @@ class Endpoint(NamedTuple):
 class Exchange:
     """The channels and counters of a launch of *n_programs* programs on *n_pes* PEs.
 
-    *signal_number* numbers the signals of all launches. `is_used` says whether a program has sent, received, signalled
-    or waited. Slots belong to the launch: `close` gives them back.
+    *signal_number* numbers the signals of all launches; `n_signals` counts those of this one. `is_used` says whether a
+    program has sent, received, signalled or waited. Slots belong to the launch: `close` gives them back.
     """
 
     def __init__(self, n_programs: int, n_pes: int, signal_number: Iterator[int]) -> None:
         self.n_programs = n_programs
         self.n_pes = n_pes
+        self.n_signals = 0
         self.is_used = False
         self.channels: dict[tuple[int, int, Tag], Channel] = {}
         self.counters: dict[tuple[int, Tag], Counter] = {}
@@ -181,6 +186,7 @@ class Exchange:
         assert src is not None, "the sender has a queue"
         assert dst is not None, "the receiver has a queue"
         number = next(self._signal_number)
+        self.n_signals += 1
         t_rung_ps = t_sent_ps + self.latency_ps(src, dst) + dst.doorbell_ps()
         self.counter(to, flag).add(Ring(t_rung_ps, number, n, source))
         return number, t_rung_ps
@@ -202,6 +208,17 @@ class Exchange:
             return 0
         latency_ps: int = src.context.fabric.leg(src.node_id, dst.node_id).latency_ps
         return latency_ps
+
+    def absent(self, flag: BarrierRound, turn: int) -> list[int]:
+        """The programs of the barrier of *flag* that have not come to the barrier for the *turn*-th time, from 1 on.
+
+        A program that comes signals its neighbour, and nobody else signals that counter of the neighbour.
+        """
+        members, first = flag.members or range(self.n_programs), BarrierRound(0, flag.members)
+        neighbours = [*members[1:], members[0]]
+        counters = [self.counters.get((each, first)) for each in neighbours]
+        totals = [0 if counter is None else counter.total for counter in counters]
+        return [member for member, total in zip(members, totals, strict=True) if total < turn]
 
     def end(self, program: int) -> None:
         """Notes that *program* has ended."""
@@ -237,3 +254,18 @@ def shown_flag(flag: Tag) -> str:
     if isinstance(flag, BarrierRound):
         return str(flag)
     return f"flag {' '.join(map(str, flag)) if isinstance(flag, tuple) else flag}"
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """*numbers* with runs of three or more as `0 to 7` or `0 to 14 by 2`. No two sequences have one text."""
+    parts, at = list[str](), 0
+    while at < len(numbers):
+        end = at + 1
+        step = numbers[end] - numbers[at] if end < len(numbers) else 1
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+        end = end if end - at > 2 else at + 1
+        by = f" by {step}" if step != 1 else ""
+        parts.append(f"{numbers[at]} to {numbers[end - 1]}{by}" if end - at > 1 else str(numbers[at]))
+        at = end
+    return ", ".join(parts)

@@ -38,14 +38,18 @@ NO_PROGRESS_EVENTS: Final = 1 << 22
 
 
 class ProgressGuard(Observer):
-    """Calls *stuck* with a number of events when no stage service has ended during these events.
+    """Calls *stuck* with a number of events when no stage service has ended, and no signal was sent, in these events.
 
-    It checks once in *most_events* events, rounded up to intervals of the clock's housekeeping, so that the sum over
+    *launches* gives the launches under way, whose signals count: barriers of many PEs take many events and no stage. It
+    checks once in *most_events* events, rounded up to intervals of the clock's housekeeping, so that the sum over
     all servers is cheap. It notices a livelock after at most twice as many events.
     """
 
-    def __init__(self, most_events: int, stuck: Callable[[int], None]) -> None:
+    def __init__(
+        self, most_events: int, stuck: Callable[[int], None], launches: Callable[[], Iterable[Launch]]
+    ) -> None:
         self._stuck = stuck
+        self._launches = launches
         self._interval = -(-most_events // HOUSEKEEPING_INTERVAL)
         self.on_launch()
 
@@ -67,6 +71,7 @@ class ProgressGuard(Observer):
         if self._left:
             return
         served = sum(server.served for server in self._servers)
+        served += sum(launch.exchange.n_signals for launch in self._launches())
         if served == self._served:
             self._stuck(self._interval * HOUSEKEEPING_INTERVAL)
         self._served, self._left = served, self._interval
