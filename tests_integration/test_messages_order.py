@@ -214,6 +214,29 @@ def test_a_log_that_is_executed_in_parts_releases_slots(tmp_path: Path, monkeypa
     assert len(list(by_command.parts())) > 5 or most > 1000
 
 
+def looking(tl: Any, x: TensorRef, y: TensorRef, steps: int) -> None:
+    """As `ring`, and each program looks at each sum, so that slots are released while the kernels run."""
+    me, n = tl.program_id(), tl.num_programs()
+    own = tl.load(x[me])
+    value = own
+    for _ in range(steps):
+        tl.send(value, (me + 1) % n)
+        value = tl.materialize(tl.recv((me - 1) % n) + own)
+        LOOKS.append(float(np.asarray(value)[0, 1]))
+    tl.store(y[me], value)
+
+
+LOOKS: list[float] = []
+
+
+def test_kernels_that_look_at_messages_see_each_message_before_its_slot_is_released() -> None:
+    LOOKS.clear()
+    run = ran(looking, 5, 4)
+    wanted = [of_ring(run.wanted, step)[:, 0, 1] for step in range(1, 6)]
+    assert sorted(LOOKS) == sorted(np.concatenate(wanted).tolist())
+    assert np.array_equal(outcome(run, run.log, "tile"), of_ring(run.wanted, 5).astype(np.float32))
+
+
 def meeting(tl: Any, x: TensorRef, y: TensorRef, left_out: int) -> None:
     """Programs that read and write what others stored, in order by N_WAITS waits. Wait *left_out* comes at the end."""
     me, n = tl.program_id(), tl.num_programs()

@@ -168,3 +168,25 @@ def test_both_writers_give_back_what_was_written(tmp_path):
         assert writer.written_immediates(8) == b"89" + bytes(6)
         assert writer.strings == ["text"]
         writer.abort()
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("looks_between", [False, True])
+def test_the_slot_of_a_message_is_released_after_its_readers_and_before_the_next_message(is_lost, looks_between):
+    """Commands 0 and 2 send by one slot, at 60; 1 and 3 copy from there to 8 and 16. Command 2 may be lost."""
+    recording, execution = Recording(), PartialExecution(memory(), {TCM: BUFFER})
+    recording.command(0, 0, 60, 4)
+    recording.command(1, 60, 8, 4)
+    if not is_lost:
+        recording.command(2, 4, 60, 4)
+    recording.command(3, 60, 16, 4)
+    execution.add(*recording.new())
+    execution.release(np.array([[2, HBM, 60 * 4, 16], [4, HBM, 60 * 4, 16]]))
+    if looks_between:
+        np.testing.assert_array_equal(execution.value(wanted(8, 4), DType.I32, recording.strings), [[2, 3, 4, 5]])
+    if is_lost:
+        with pytest.raises(StoreError, match="were released"):
+            execution.value(wanted(16, 4), DType.I32, recording.strings)
+    else:
+        np.testing.assert_array_equal(execution.value(wanted(16, 4), DType.I32, recording.strings), [[6, 7, 8, 9]])
+        np.testing.assert_array_equal(execution.value(wanted(8, 4), DType.I32, recording.strings), [[2, 3, 4, 5]])

@@ -20,6 +20,7 @@ from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
+from kb_dataexec.ops.slot_releases import insert_slots
 from kb_messages import DType, MemorySpace, Rectangle, Role, space_code_of
 
 
@@ -52,6 +53,8 @@ def held_between_commands(rows: Array, command_seq: Array, listed: Array) -> Arr
 
 _PRIVATE_SPACES: Final = (MemorySpace.REG.code, MemorySpace.IMMEDIATE.code)
 _WRITES: Final = tuple(role for role in Role if role.is_write)
+_STEP: Final = 2
+"""The distance of the numbers of two commands in a log by command, so that releases have numbers in between."""
 _MOST_SCANS: Final = 4
 """The average number of searches through a waiting record before it is executed without being needed."""
 
@@ -80,9 +83,9 @@ class PartialExecution:
     their bytes. All other bytes are shared between commands.
 
     The execution of a command changes bytes that earlier commands read or write. Earlier commands that share bytes with
-    it are therefore executed first, even if nobody needs their results. Records that were searched several times
-    without being needed are executed too, so that the effort grows like n log n in the number of records, for any
-    number of values.
+    it are therefore executed first, even if nobody needs their results. The release of the slot of a message counts as
+    a command that writes the slot. Records that were searched several times without being needed are executed too, so
+    that the effort grows like n log n in the number of records, for any number of values.
     """
 
     def __init__(self, memory: MemoryStore, buffers: Mapping[int, int]) -> None:
@@ -93,8 +96,16 @@ class PartialExecution:
         self._ops = np.empty(0, OPS_DTYPE)
         self._operands = np.empty(0, OPERAND_DTYPE)
         self._command_of = np.empty(0, np.int64)
+        self._releases = np.empty((0, 4), np.int64)
         self._n_new = self._n_scanned = 0
         self.n_executed = 0
+
+    def release(self, slots: Array) -> None:
+        """Adds slots of messages that came free: rows (command_seq, owner, offset, nbytes) of int64.
+
+        The bytes are un-initialised before command *command_seq*.
+        """
+        self._releases = np.concatenate([self._releases, slots])
 
     def add(self, ops: Array, operands: Array, immediates: bytes = b"") -> None:
         """Adds new records: rows of both tables, and the bytes appended to the blob of immediates."""
@@ -118,34 +129,36 @@ class PartialExecution:
         memory.
         """
         needed = self._needed(wanted, unfinished)
-        open_seqs = [each.command_seq for each in unfinished]
-        missing = sorted(needed.intersection(open_seqs))
+        missing = sorted(needed.commands.intersection(each.command_seq for each in unfinished))
         if missing:
             raise UnfinishedError(missing)
-        self._run(np.isin(self._ops["command_seq"], sorted(needed)), strings)
+        self._run(needed, strings)
         value = self._store.read(*wanted.in_memory, dtype).copy()
         value.flags.writeable = False
         return value
 
-    def _needed(self, wanted: Rectangle, unfinished: Sequence[Unfinished]) -> set[int]:
-        """The commands on which the bytes of *wanted* depend, found by one more command that reads these bytes.
+    def _needed(self, wanted: Rectangle, unfinished: Sequence[Unfinished]) -> _Needed:
+        """The work on which the bytes of *wanted* depends, found by one more command that reads these bytes.
 
-        After enough searches in vain, these are all commands that can be executed.
+        After enough searches in vain, this is all work that can be executed.
         """
         open_seqs = [each.command_seq for each in unfinished]
         reader = int(max([-1, *open_seqs, *self._ops["command_seq"].max(initial=-1, keepdims=True).tolist()])) + 1
         log = self._by_command([*unfinished, Unfinished(reader, [wanted], [])])
         found = dependencies(log)
-        before = _before(found, [reader])
+        before = _before(found, [_STEP * reader + 1])
         self._n_scanned += len(self._ops)
-        if self._n_scanned <= _MOST_SCANS * self._n_new or before.intersection(open_seqs):
-            return before - {reader}
+        if self._n_scanned <= _MOST_SCANS * self._n_new or before.intersection(_STEP * each + 1 for each in open_seqs):
+            return _Needed.of(before, reader)
         self._n_new = self._n_scanned = 0
-        return set(found.op_id.tolist()) - _after(found, open_seqs) - {reader}
+        late = _after(found, [_STEP * each + 1 for each in open_seqs])
+        return _Needed.of(set(found.op_id.tolist()) - late, reader)
 
     def _by_command(self, extra: Sequence[Unfinished]) -> OpLog:
-        """The waiting records and the *extra* commands as a log of one op for each command, which touches shared bytes
-        alone."""
+        """The waiting records, releases and *extra* commands as a log of one op for each, on shared bytes alone.
+
+        Command n has number _STEP * n + 1, and the releases before command n have _STEP * n.
+        """
         extra_seqs = [each.command_seq for each in extra]
         rows, seqs = self._operands, self._command_of
         owners, which = np.unique(rows["owner"], return_inverse=True)
@@ -156,35 +169,63 @@ class PartialExecution:
             shared &= rows["offset"] >= own[which]
         shared |= held_between_commands(rows, seqs, listed)
         table = rows[shared]
-        table["op_id"] = seqs[shared]
+        table["op_id"] = _STEP * seqs[shared] + 1
         table["role"] = np.where(np.isin(table["role"], _WRITES), Role.DST, Role.SRC)
-        table = np.concatenate([table, *(_touches(each) for each in extra)])
-        commands = np.union1d(self._ops["command_seq"], extra_seqs)
+        released = _touches_of_releases(self._releases)
+        table = np.concatenate([table, released, *(_touches(each) for each in extra)])
+        commands = _STEP * np.union1d(self._ops["command_seq"], np.array(extra_seqs, np.int64)) + 1
+        commands = np.union1d(commands, released["op_id"])
         ops = np.zeros(len(commands), OPS_DTYPE)
         ops["op_id"] = ops["command_seq"] = commands
         return OpLog(ops, table, ["command"], is_complete=False)
 
-    def _run(self, chosen: Array, strings: list[str]) -> None:
-        """Executes the waiting records that *chosen* marks, and removes them."""
-        if not chosen.any():
+    def _run(self, needed: _Needed, strings: list[str]) -> None:
+        """Executes the waiting records and releases that are *needed*, and removes them."""
+        chosen = np.isin(self._ops["command_seq"], sorted(needed.commands))
+        due = np.isin(self._releases[:, 0], sorted(needed.releases))
+        if not chosen.any() and not due.any():
             return
         rows = np.isin(self._operands["op_id"], self._ops["op_id"][chosen])
         log = OpLog(self._ops[chosen], self._operands[rows], strings, is_complete=False)
         schedule = Schedule(log)
+        insert_slots(schedule, self._releases[due])
+        self._releases = self._releases[~due]
         try:
             one_by_one.run(schedule, self._store, 0, len(schedule.ops))
         except StoreError as error:
             raise explained(log, error) from error
-        self.n_executed += len(schedule.ops)
+        self.n_executed += log.n_ops
         self._ops, self._operands = self._ops[~chosen], self._operands[~rows]
         self._command_of = self._command_of[~rows]
+
+
+class _Needed(NamedTuple):
+    """The numbers of commands that a value needs, and those of commands before which slots have to be released."""
+
+    commands: set[int]
+    releases: set[int]
+
+    @classmethod
+    def of(cls, numbers: set[int], reader: int) -> _Needed:
+        """The work with the *numbers* that `_by_command` gives, apart from command *reader*."""
+        commands = {number // _STEP for number in numbers if number % _STEP}
+        return cls(commands - {reader}, {number // _STEP for number in numbers if number % _STEP == 0})
+
+
+def _touches_of_releases(releases: Array) -> Array:
+    """The operands of releases, as writes."""
+    table = np.zeros(len(releases), OPERAND_DTYPE)
+    table["op_id"], table["owner"], table["offset"] = _STEP * releases[:, 0], releases[:, 1], releases[:, 2]
+    table["role"], table["rows"], table["space"] = Role.DST, 1, releases[:, 1] >> 10 & 15
+    table["row_nbytes"] = table["stride"] = releases[:, 3]
+    return table
 
 
 def _touches(command: Unfinished) -> Array:
     table = np.zeros(len(command.reads) + len(command.writes), OPERAND_DTYPE)
     roles = [Role.SRC] * len(command.reads) + [Role.DST] * len(command.writes)
     for row, role, rectangle in zip(table, roles, (*command.reads, *command.writes), strict=True):
-        row["op_id"], row["role"] = command.command_seq, role
+        row["op_id"], row["role"] = _STEP * command.command_seq + 1, role
         for name, number in zip(RECTANGLE_COLUMNS, rectangle.in_memory, strict=True):
             row[name] = number
         row["space"] = space_code_of(row["owner"])

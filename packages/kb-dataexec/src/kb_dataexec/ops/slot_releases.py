@@ -10,8 +10,8 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import spread
 from kb_dataexec.log.columns import Columns
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.table_dtypes import TABLE_DTYPES
-from kb_messages import LogError, OpKind, Role
+from kb_dataexec.log.table_dtypes import OPS_DTYPE, TABLE_DTYPES
+from kb_messages import DType, LogError, OpKind, Role
 
 RELEASE_KIND: Final = 1 + max(OpKind)
 """The kind of a record that releases its one operand and does nothing else. No log has such records."""
@@ -84,3 +84,24 @@ class SlotReleases:
         columns["role"] = np.full(len(operand), Role.SRC, np.int8)
         columns["release"] = np.ones(len(operand), np.int8)
         self._pending.append(_Pending(rows, columns))
+
+
+def insert_slots(schedule: Schedule, slots: Array) -> None:
+    """Inserts releases of *slots* into *schedule*: rows (command_seq, owner, offset, nbytes) of int64, in any order.
+
+    The bytes are released before command *command_seq*.
+    """
+    slots = slots[np.argsort(slots[:, 0], kind="stable")]
+    ops: Array = np.zeros(len(slots), OPS_DTYPE)
+    ops["command_seq"], ops["kind"] = slots[:, 0], RELEASE_KIND
+    operands = {name: np.zeros(len(slots), column.dtype) for name, column in schedule.operands.items()}
+    operands |= {"owner": slots[:, 1], "offset": slots[:, 2], "row_nbytes": slots[:, 3], "stride": slots[:, 3]}
+    operands["rows"] = np.ones(len(slots), np.int64)
+    for name, code in (
+        ("role", Role.SRC),
+        ("space", slots[:, 1] >> 10 & 15),
+        ("dtype", DType.U8.info.code),
+        ("release", 1),
+    ):
+        operands[name] = np.full(len(slots), code, np.int8)
+    schedule.insert(np.searchsorted(schedule.ops["command_seq"], slots[:, 0]), ops, operands)

@@ -7,16 +7,18 @@ Design: docs/design/kernel-language.md.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import Recorder
 from kb_engine.program.pe import ProcessingElement
-from kb_messages import KernelError, Matrix, accesses_of
+from kb_messages import KernelError, Matrix, accesses_of, split_address
 
 if TYPE_CHECKING:
     from kb_dataexec.execute import PartialExecution
@@ -45,11 +47,17 @@ class Materializer:
         self._memory = memory
         self._execution: PartialExecution | None = None
         self._n_chunks = self._n_immediates = 0
+        self._slots = array("q")
+
+    def slot_freed(self, slot: Matrix, free_seq: int) -> None:
+        """Notes that *slot*, of a message, has no bytes from command *free_seq* on."""
+        self._slots.extend((free_seq, *split_address(slot.address), slot.nbytes))
 
     def restart(self) -> None:
         """Computes from now on with the log that the recorder writes now, and with the present contents of memory."""
         self._execution = None
         self._n_chunks = self._n_immediates = 0
+        self._slots = array("q")
 
     def __call__(self, matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
         """The elements of *matrix*, read-only. Raises KernelError when they depend on a command that is not done."""
@@ -81,6 +89,9 @@ class Materializer:
             self._execution.add(ops, operands, immediates)
             self._n_chunks += 1
             self._n_immediates += len(immediates)
+        if self._slots:
+            self._execution.release(np.array(self._slots, np.int64).reshape(-1, 4))
+            self._slots = array("q")
         return self._execution
 
 

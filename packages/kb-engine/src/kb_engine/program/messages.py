@@ -259,6 +259,7 @@ class ProgramMessages:
             return
         session = self._session
         self.exchange.free(message, channel, session.clock.now_ps, session.commands_issued)
+        session.slot_freed(message.matrix, session.commands_issued)
         if session.recorder is not None:
             texts = self._pe.pe_id, channel.tag, message.line_taken
             session.recorder.program_synced("sends", texts, message.numbers)

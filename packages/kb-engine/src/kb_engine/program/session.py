@@ -58,6 +58,11 @@ class Session:
         if isinstance(self.materialize, Materializer):
             self.materialize.restart()
 
+    def slot_freed(self, slot: Matrix, free_seq: int) -> None:
+        """Notes that *slot*, of a message, has no bytes from command *free_seq* on."""
+        if isinstance(self.materialize, Materializer):
+            self.materialize.slot_freed(slot, free_seq)
+
     def keep_commands(self, keeps: bool) -> None:
         """Keeps the commands that are issued from now on in `kept`, or, without *keeps*, none. Forgets earlier ones."""
         self.kept = [] if keeps else None
