@@ -13,7 +13,7 @@ export const VIA = {
     fetch_order: "the order of fetches", dispatch: "its dispatch", earlier_commands: "the commands before it",
     submission_queue: "a full submission queue", submission: "its submission", operand: "its operand", program: "the program",
     end: "the end", start: "the start", memory: "the memory serving others", launch: "the launch", answer: "the answer",
-    engine_queue: "the queue of the engine",
+    engine_queue: "the queue of the engine", message: "a message", credit: "a credit", signal: "a signal", barrier: "a barrier",
 };
 
 export function via(name) {
