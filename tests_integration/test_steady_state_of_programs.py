@@ -129,6 +129,7 @@ def test_the_random_runs_have_every_kind() -> None:
     launches = [launch for case in cases for launch in case.launches]
     pes = [case.spec["cube"]["pe_template"]["nodes"] for case in cases]
     assert {pe["pe_cpu"]["issue"] for pe in pes} == {"blocking", "scoreboard", "decoupled"}
+    assert any("slow" in case.spec for case in cases)
     assert {"4 KiB", "8 KiB", "512 KiB"} <= {pe["pe_fetch_store"]["memory"]["size"] for pe in pes}
     assert {len(case.launches) for case in cases} == {1, 2, 3}
     assert {case.least_isolated for case in cases} == {1, both_ways.LEAST_ISOLATED_STAGES}

@@ -204,7 +204,8 @@ def draw(seed: int) -> Case:
     """The case of *seed*. Of ten cases nine have kernels that are drawn."""
     case = _draw_programs(seed) if seed % 10 else _draw_grid(seed)
     rng = random.Random(f"mmu {seed}")
-    return _with_mmus(case, rng) if rng.random() < 0.25 else case
+    case = _with_mmus(case, rng) if rng.random() < 0.25 else case
+    return _with_slow_pes(case, random.Random(f"slow {seed}"))
 
 
 def _draw_grid(seed: int) -> Case:
@@ -279,6 +280,13 @@ def _with_mmus(case: Case, rng: random.Random) -> Case:
         for number, each in enumerate(case.launches)
     ]
     return case._replace(spec=spec, launches=tuple(launches))
+
+
+def _with_slow_pes(case: Case, rng: random.Random) -> Case:
+    """*case*, a fifth of the time with one or two slow PEs among those that run programs."""
+    n_pes = max(launch.pes for launch in case.launches)
+    slow = {f"pe{number}": rng.choice((1.1, 2, 3.7)) for number in rng.sample(range(n_pes), min(n_pes, 2))}
+    return case._replace(spec={**case.spec, "slow": slow}) if rng.random() < 0.2 else case
 
 
 def _in_a_sip(spec: dict[str, Any]) -> dict[str, Any]:
