@@ -1,10 +1,12 @@
 """Collectives give every rank the result of numpy, for any number of ranks, elements, dtype and algorithm."""
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from python_copies import kb
 
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host, read_tensor
@@ -90,3 +92,21 @@ def test_what_a_kernel_refuses(options: dict[str, str], pes: list[int], message:
 
     with pytest.raises(KernelError, match=message):
         host.launch(kernel, host.group([0, 1]), x, pes=pes)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "auto", "ring", "tree", "two_level"])
+def test_the_benchmark_verifies_with_every_algorithm(tmp_path: Path, algorithm: str) -> None:
+    done = kb(tmp_path, "run", "all_reduce", "-p", f"algorithm={algorithm}", "-p", "rows=5", "-p", "width=37", "--json")
+    assert done.returncode == 0, done.stderr
+    chosen = json.loads(done.stdout).get("chose") or {}
+    assert chosen.get("algorithm") == ("tree" if algorithm == "auto" else None)
+
+
+def test_the_benchmark_on_a_chip_with_one_pe(tmp_path: Path) -> None:
+    """`auto` takes the direct exchange, whose ranks may share a PE, and a ring is refused."""
+    sizes = ["-p", "rows=5", "-p", "width=37", "--topology", "one_pe"]
+    done = kb(tmp_path, "run", "all_reduce", "-p", "algorithm=auto", *sizes, "--json")
+    assert json.loads(done.stdout)["chose"]["algorithm"] == "direct"
+    done = kb(tmp_path, "run", "all_reduce", "-p", "algorithm=ring", *sizes)
+    assert done.returncode == 2
+    assert "needs each at most once" in done.stderr

@@ -45,6 +45,17 @@ class Act(NamedTuple):
         return self.stop - self.start
 
 
+class Limits(NamedTuple):
+    """The limits of messages: `most` elements in one, and `depth` slots of a channel at least.
+
+    A ring sends a chunk of `halved_from` elements or more in two halves.
+    """
+
+    most: int
+    depth: int
+    halved_from: int
+
+
 Acts = Iterator[Act]
 """The acts of one rank, in their order."""
 

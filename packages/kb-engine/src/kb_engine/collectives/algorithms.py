@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kb_engine.collectives import ring, tree, two_level
-from kb_engine.collectives.acts import Acts
+from kb_engine.collectives.acts import Acts, Limits
 from kb_engine.collectives.group import Group
 from kb_engine.collectives.sizes import Sizes, most_elements
 from kb_messages import KernelError
@@ -28,6 +28,8 @@ _BY_NODES: Final[dict[str, Callable[..., Acts]]] = {
     "reduce_scatter": two_level.reduce_scatter,
     "all_gather": two_level.all_gather,
 }
+_HALVED_FROM: Final = 8192
+"""A ring halves chunks whose sums have so many bytes. Source: assumed; a message then takes longer than its start."""
 CALLS: Final = tuple(_FLAT)
 """The collectives that move elements."""
 
@@ -47,11 +49,12 @@ def check_algorithm(call: str, algorithm: str, where: str) -> None:
 def acts_of(call: str, algorithm: str, group: Group, rank: int, sizes: Sizes, root: int = 0) -> Acts:
     """The acts of *rank* for *call*. Rank *root* is the first of a broadcast."""
     most = most_elements(sizes, _sources_of(call, algorithm, group), group.depth, group.slot_nbytes)
+    limits = Limits(most, group.depth, _HALVED_FROM // sizes.wide.nbytes)
     if algorithm == TWO_LEVEL:
-        return _BY_NODES[call](sizes.n, group.nodes, rank, most, group.depth)
+        return _BY_NODES[call](sizes.n, group.nodes, rank, limits)
     first = group.positions[root] if call == "broadcast" else 0
     order = group.ring[first:] + group.ring[:first]
-    return _FLAT[call][algorithm](sizes.n, order, rank, most, group.depth)
+    return _FLAT[call][algorithm](sizes.n, order, rank, limits)
 
 
 def segment_elements(call: str, algorithm: str, group: Group, sizes: Sizes) -> int:
@@ -59,11 +62,15 @@ def segment_elements(call: str, algorithm: str, group: Group, sizes: Sizes) -> i
     most = most_elements(sizes, _sources_of(call, algorithm, group), group.depth, group.slot_nbytes)
     if call == "broadcast" or (call, algorithm) == ("all_reduce", TREE):
         return most
-    return most * (len(group.nodes[0]) if (call, algorithm) == ("all_reduce", TWO_LEVEL) else len(group))
+    if (call, algorithm) == ("all_reduce", TWO_LEVEL) and group.has_two_levels:
+        return most * len(group.nodes[0])
+    return most * len(group) * (2 if call == "all_reduce" and group.depth > 2 else 1)
 
 
 def _sources_of(call: str, algorithm: str, group: Group) -> int:
     """The most ranks from which one rank receives."""
     if call == "all_to_all":
         return max(1, len(group) - 1)
-    return max(1, (len(group) - 1).bit_length() + 1) if algorithm == TREE else 2 if algorithm == TWO_LEVEL else 1
+    if algorithm == TREE:
+        return (len(group) - 1).bit_length() + 1
+    return 2 if algorithm == TWO_LEVEL and group.has_two_levels else 1

@@ -81,6 +81,11 @@ class Group:
         size = gcd(*map(len, self.cubes))
         return tuple(cube[at : at + size] for cube in self.cubes for at in range(0, len(cube), size))
 
+    @property
+    def has_two_levels(self) -> bool:
+        """Whether there are several `nodes` of several ranks."""
+        return 1 < len(self.nodes) < len(self)
+
     def rank(self, tl: Any) -> int:
         """The rank of the program of *tl*. Raises KernelError for a program outside of the group."""
         tl.leave("takes part in a collective")

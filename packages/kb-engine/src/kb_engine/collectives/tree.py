@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kb_engine.collectives.acts import Act, ActKind, Acts, chunk_of, parts_of
+from kb_engine.collectives.acts import Act, ActKind, Acts, Limits, chunk_of, parts_of
 
 
-def all_reduce(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+def all_reduce(n: int, ring: Sequence[int], rank: int, limits: Limits) -> Acts:
     """The sum of all ranks for every rank: up a binomial tree to the first rank of *ring*, and down again.
 
     Elements go in parts of *most* elements. The next part goes up while one comes down.
     """
-    parts = parts_of(0, n, most)
+    parts = parts_of(0, n, limits.most)
     for number in range(len(parts) + 1):
         if number < len(parts):
             yield from _up(parts[number], ring, rank)
@@ -20,9 +20,9 @@ def all_reduce(n: int, ring: Sequence[int], rank: int, most: int, depth: int) ->
             yield from _down(parts[number - 1], ring, rank)
 
 
-def broadcast(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+def broadcast(n: int, ring: Sequence[int], rank: int, limits: Limits) -> Acts:
     """The elements of the first rank of *ring* for every rank, down a binomial tree."""
-    for part in parts_of(0, n, most):
+    for part in parts_of(0, n, limits.most):
         if rank == ring[0]:
             yield Act(ActKind.LOAD, *part)
         yield from _down(part, ring, rank)
@@ -56,22 +56,22 @@ def _down(part: tuple[int, int], ring: Sequence[int], rank: int) -> Acts:
     yield Act(ActKind.DONE, *part)
 
 
-def all_gather(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+def all_gather(n: int, ring: Sequence[int], rank: int, limits: Limits) -> Acts:
     """The chunks of all ranks for every rank, in rounds in which the number of chunks doubles.
 
     Source: Bruck and others, "Efficient algorithms for all-to-all communications in multiport message-passing
     systems", 1997. A rank that forwards a chunk later copies it out of its slot.
     """
     count, at = len(ring), ring.index(rank)
-    for offset in range(0, -(-n // count), most):
-        own = _part(n, ring, at, offset, most)
+    for offset in range(0, -(-n // count), limits.most):
+        own = _part(n, ring, at, offset, limits.most)
         if own[0] < own[1]:
             yield Act(ActKind.LOAD, *own)
         step = 1
         while step < count:
             moved = min(step, count - step)
             for number in range(moved):
-                out, into = (_part(n, ring, at + number + shift, offset, most) for shift in (0, step))
+                out, into = (_part(n, ring, at + number + shift, offset, limits.most) for shift in (0, step))
                 if out[0] < out[1]:
                     yield Act(ActKind.SEND, *out, ring[at - step])
                 if into[0] < into[1]:
@@ -79,24 +79,24 @@ def all_gather(n: int, ring: Sequence[int], rank: int, most: int, depth: int) ->
                     yield Act(ActKind.KEEP, *into)
             step *= 2
         for number in range(count):
-            piece = _part(n, ring, at + number, offset, most)
+            piece = _part(n, ring, at + number, offset, limits.most)
             if piece[0] < piece[1]:
                 yield Act(ActKind.DONE, *piece)
 
 
-def reduce_scatter(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+def reduce_scatter(n: int, ring: Sequence[int], rank: int, limits: Limits) -> Acts:
     """The sum of all ranks, chunk r for rank r: the rounds of `all_gather` in the other order, with sums."""
     count, at = len(ring), ring.index(rank)
     rounds = [1 << k for k in range((count - 1).bit_length())][::-1]
-    for offset in range(0, -(-n // count), most):
+    for offset in range(0, -(-n // count), limits.most):
         for number in range(count):
-            piece = _part(n, ring, at + number, offset, most)
+            piece = _part(n, ring, at + number, offset, limits.most)
             if piece[0] < piece[1]:
                 yield Act(ActKind.LOAD, *piece)
         reduced: set[int] = set()
         for step in rounds:
-            yield from _sum_round(n, ring, at, (offset, most, step), reduced)
-        piece = _part(n, ring, at, offset, most)
+            yield from _sum_round(n, ring, at, (offset, limits.most, step), reduced)
+        piece = _part(n, ring, at, offset, limits.most)
         if piece[0] < piece[1]:
             yield Act(ActKind.DONE, *piece)
 

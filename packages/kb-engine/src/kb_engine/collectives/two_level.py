@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kb_engine.collectives import ring as rings
-from kb_engine.collectives.acts import Act, ActKind, Acts, parts_of
+from kb_engine.collectives.acts import Act, ActKind, Acts, Limits, parts_of
 
 Nodes = Sequence[tuple[int, ...]]
 
 
-def all_reduce(n: int, nodes: Nodes, rank: int, most: int, depth: int) -> Acts:
+def all_reduce(n: int, nodes: Nodes, rank: int, limits: Limits) -> Acts:
     """The sum of all ranks for every rank, in segments of a chunk of *most* elements for each rank of a node.
 
     A node's ranks sum a chunk each, sum it with the ranks at their place in the other nodes, and gather the chunks.
     """
     node, across = _levels(nodes, rank)
     if len(node) == 1 or len(across) == 1:
-        yield from rings.all_reduce(n, _flat(nodes), rank, most, depth)
+        yield from rings.all_reduce(n, _flat(nodes), rank, limits)
         return
-    for start, stop in parts_of(0, n, most * len(node)):
+    for start, stop in parts_of(0, n, limits.most * len(node)):
         chunks = rings.chunks_of(start, stop, node)
         yield from rings.scatter_sums(chunks, node, rank, is_last=False)
         first, end = chunks[node.index(rank)]
         if first < end:
             parts = rings.chunks_of(first, end, across)
             yield from rings.scatter_sums(parts, across, rank, is_wide=True, loads=False)
-            yield from rings.gather_chunks(parts, across, rank, depth, keeps=True)
+            yield from rings.gather_chunks(parts, across, rank, limits.depth, keeps=True)
             yield Act(ActKind.JOIN, first, end)
-        yield from rings.gather_chunks(chunks, node, rank, depth)
+        yield from rings.gather_chunks(chunks, node, rank, limits.depth)
 
 
-def reduce_scatter(n: int, nodes: Nodes, rank: int, most: int, depth: int) -> Acts:
+def reduce_scatter(n: int, nodes: Nodes, rank: int, limits: Limits) -> Acts:
     """The sum of all ranks, chunk r for rank r.
 
     Within a node, the rank at place p sums the chunks of the ranks at place p of all nodes. These sums go between the
@@ -39,10 +39,10 @@ def reduce_scatter(n: int, nodes: Nodes, rank: int, most: int, depth: int) -> Ac
     """
     node, across = _levels(nodes, rank)
     if len(node) == 1 or len(across) == 1:
-        yield from rings.reduce_scatter(n, _flat(nodes), rank, most, depth)
+        yield from rings.reduce_scatter(n, _flat(nodes), rank, limits)
         return
     place, own = node.index(rank), nodes.index(node)
-    for cut in _cut(n, nodes, most):
+    for cut in _cut(n, nodes, limits.most):
         for pieces in cut:
             yield from rings.scatter_sums(pieces, node, rank, is_last=False)
         yield from rings.scatter_sums([each[place] for each in cut], across, rank, is_wide=True, loads=False)
@@ -51,20 +51,20 @@ def reduce_scatter(n: int, nodes: Nodes, rank: int, most: int, depth: int) -> Ac
             yield Act(ActKind.DONE, start, stop)
 
 
-def all_gather(n: int, nodes: Nodes, rank: int, most: int, depth: int) -> Acts:
+def all_gather(n: int, nodes: Nodes, rank: int, limits: Limits) -> Acts:
     """The chunks of all ranks for every rank: first between the ranks at one place, then within the nodes."""
     node, across = _levels(nodes, rank)
     if len(node) == 1 or len(across) == 1:
-        yield from rings.all_gather(n, _flat(nodes), rank, most, depth)
+        yield from rings.all_gather(n, _flat(nodes), rank, limits)
         return
     place, own = node.index(rank), nodes.index(node)
-    for cut in _cut(n, nodes, most):
+    for cut in _cut(n, nodes, limits.most):
         start, stop = cut[own][place]
         if start < stop:
             yield Act(ActKind.LOAD, start, stop)
-        yield from rings.gather_chunks([each[place] for each in cut], across, rank, depth, keeps=True)
+        yield from rings.gather_chunks([each[place] for each in cut], across, rank, limits.depth, keeps=True)
         for pieces in cut:
-            yield from rings.gather_chunks(pieces, node, rank, depth)
+            yield from rings.gather_chunks(pieces, node, rank, limits.depth)
 
 
 def _levels(nodes: Nodes, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

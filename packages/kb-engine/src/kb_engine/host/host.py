@@ -145,6 +145,11 @@ class Host(CollectiveCalls):
         return self._memories.count(MemorySpace.HBM)
 
     @property
+    def has_message_queues(self) -> bool:
+        """Whether every PE has a message queue, so that its programs can send and receive."""
+        return all(pe.queue is not None for pe in self.engine.pes.values())
+
+    @property
     def pes_by_cube(self) -> list[list[list[int]]]:
         """The numbers of the PEs of each cube that has some: a list of cubes for each SIP, in the topology's order."""
         sips: dict[int, dict[int, list[int]]] = {}
