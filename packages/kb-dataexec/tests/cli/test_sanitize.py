@@ -4,10 +4,12 @@ import json
 
 import pytest
 from dataexec_gemm_log import HBM, LogBuilder, move
+from dataexec_log_lines import line_of
 from dataexec_stored_log import PROBLEM
+from dataexec_tables import table_of
 
 from kb_dataexec.log.writer import write_log
-from kb_messages import DType, OpKind, Role
+from kb_messages import LOG_TABLES, DType, OpKind, Role, SyncReason
 
 
 def hazardous(folder):
@@ -72,3 +74,39 @@ def test_a_log_without_times_cannot_be_looked_at(tmp_path, invoke):
     assert err == (
         "error: op log: got records without times, needs t_start_ps and t_end_ps; hazards follow from times alone\n"
     )
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_signal_of_the_log_of_another_simulator_puts_two_pes_in_order(tmp_path, invoke, is_folder):
+    builder = LogBuilder()
+    for text in ("pe0", "pe1", "flag"):
+        builder.writer.intern(text)
+    for number, (role, span) in enumerate([(Role.DST, (1000, 4000)), (Role.SRC, (5000, 6000))]):
+        row = move(role, HBM, 64, 1, 8, 8, DType.U8)
+        where = {"component": f"pe{number}.dma", "line": f"k.py:{5 + 2 * number}", "span_ps": span}
+        builder.add((number, 0, 0), OpKind.MEMORY, "copy", [row], **where)
+    log = builder.log()
+    synced = {
+        "signals": table_of("signals", [(0, 0, 1, 2, 1, 4000, 4000, 4500, 0, 1)]),
+        "waits": table_of("waits", [(1, 0, SyncReason.SIGNAL, 100, 4500, 0, 1)]),
+    }
+    for name, tables, found in (("synced", synced, 0), ("alone", {}, 1)):
+        log.tables = tables
+        path = tmp_path / (name if is_folder else f"{name}.jsonl")
+        if is_folder:
+            write_log(path, log)
+        else:
+            path.write_text("".join(f"{line}\n" for line in [*map(line_of, log.records()), *lines_of(log)]))
+        code, out, _ = invoke("sanitize", path)
+        assert (code, out.splitlines()[0]) == (found, f"{path}: {found} found in 2 records")
+
+
+def lines_of(log):
+    """The rows of the auxiliary tables of *log* as lines of JSON."""
+    for name, rows in log.tables.items():
+        schema = LOG_TABLES[name]
+        for row in rows:
+            fields = {column: row[column].item() for column, _ in schema.columns}
+            fields |= {column: log.strings[fields[column]] for column in schema.texts}
+            fields |= {column: code(fields[column]).name.lower() for column, code in schema.codes.items()}
+            yield json.dumps({"table": name, **fields})

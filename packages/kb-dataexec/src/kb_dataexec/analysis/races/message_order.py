@@ -58,13 +58,21 @@ class _Events(NamedTuple):
         return _Events(*(column[which] for column in self))
 
 
+class _Passed(NamedTuple):
+    """The knowledge that a message or a signal carries: the clock of its PE, and its own commands before `seq`."""
+
+    clock: Array
+    pe: int
+    seq: int
+
+
 class MessageOrder:
     """Finds which commands of different PEs are in order, by the SYNC_TABLES of a log, *tables*.
 
     *strings* are the texts of the log, and *numbers* the numbers of PEs by name, from 0 on, or -1 for none.
     *pe_of_commands* returns the numbers of the PEs of commands. The clock of a PE has, for each PE, the number below
-    which commands of that PE come before the next command of its own. One clock of each PE is kept, and one of each
-    message and signal on its way.
+    which commands of that PE come before the next command of its own. One clock of each PE is kept. Messages and
+    signals on their way share a copy of it, until the PE learns something.
     """
 
     def __init__(
@@ -136,22 +144,27 @@ class MessageOrder:
         if not len(wanted):
             return
         clocks = list(np.zeros((self._n_pes, self._n_pes), np.int64))
-        known: dict[tuple[int, int], Array] = {}
-        signals: dict[int, list[tuple[tuple[int, int], Array]]] = {}
+        copies: list[Array | None] = [None] * self._n_pes
+        known: dict[tuple[int, int], _Passed] = {}
+        signals: dict[int, list[tuple[tuple[int, int], _Passed]]] = {}
         targets, at = [*wanted.tolist(), -1], 0
         events = zip(*(column.tolist() for column in self._events), strict=True)
         for number, (seq, _, pe, step, row) in enumerate(events):
             clock = clocks[pe]
             if step >= _Step.SEND:
-                passed = clock.copy()
-                passed[pe] = seq + (step == _Step.SEND)
+                copy = copies[pe]
+                if copy is None:
+                    copy = copies[pe] = clock.copy()
+                passed = _Passed(copy, pe, seq + (step == _Step.SEND))
                 if step == _Step.SIGNAL:
                     signals.setdefault(self._counter[row], []).append((self._rung[row], passed))
                 else:
                     known[step, row] = passed
                 continue
             for each in self._learnt(step, row, known, signals):
-                np.maximum(clock, each, out=clock)
+                np.maximum(clock, each.clock, out=clock)
+                clock[each.pe] = max(clock[each.pe], each.seq)
+                copies[pe] = None
             if number == targets[at]:
                 yield at, clock
                 at += 1
@@ -162,10 +175,10 @@ class MessageOrder:
         self,
         step: int,
         row: int,
-        known: dict[tuple[int, int], Array],
-        signals: dict[int, list[tuple[tuple[int, int], Array]]],
-    ) -> list[Array]:
-        """The clocks that come with a step, which are forgotten then."""
+        known: dict[tuple[int, int], _Passed],
+        signals: dict[int, list[tuple[tuple[int, int], _Passed]]],
+    ) -> list[_Passed]:
+        """What comes with a step, and is forgotten then."""
         if step == _Step.WAIT:
             last = int(self._until[row])
             coming = signals.get(self._counter[last], [])
