@@ -57,12 +57,31 @@ CASES = [
     (chips.ring_of(6, 4), range(24), 257, 23, True),
     (chips.mesh_of(2, 2), [8 * each for each in chips.closed_way(2, 2)], 1000, 4, True),
     (chips.mesh_of(4, 4), [8 * each for each in chips.closed_way(4, 4)], 4096, 15, True),
+    # One PE is slow: its own costs, and the port that messages to it pass.
+    *(
+        (chips.chip_of("one_cube") | {"slow": {"sip0.cube0.pe3": factor}}, range(8), n, 9, forwards)
+        for factor, n, forwards in (
+            (1.5, 4096, True),
+            (4, 4096, True),
+            (7.3, 16, True),
+            (2, 1000, False),
+            (40, 1, True),
+        )
+    ),
+    (
+        chips.mesh_of(4, 4) | {"slow": {"sip0.cube5.pe0": 3}},
+        [8 * each for each in chips.closed_way(4, 4)],
+        4096,
+        15,
+        True,
+    ),
     # One hop is longer than the others, and with one write under way its DMA waits for acknowledgements.
     *((chips.mesh_of(4, 4, pe_dma__outstanding=n), [8 * each for each in range(16)], 16, 15, True) for n in (1, 2)),
 ]
 LARGE = [
     *((chips.chip_of("one_sip", pe_dma__outstanding=n), range(128), 16, 127, True) for n in (1, 2)),
     (chips.chip_of("one_sip"), range(128), 4096, 127, True),
+    (chips.chip_of("one_sip") | {"slow": {"sip0.cube5.pe3": 2.5}}, range(128), 4096, 127, True),
     (chips.chip_of("four_sip"), range(512), 16, 511, True),
 ]
 

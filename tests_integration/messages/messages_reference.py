@@ -50,14 +50,20 @@ class Ring(NamedTuple):
     credited: list[list[int]]
 
 
-def costs_of(spec: dict[str, Any]) -> Costs:
-    """The costs of the PEs of the chip *spec*."""
+def factor_of(spec: dict[str, Any], pe: str) -> Fraction:
+    """The factor of *pe* by its id, which is the key of a slow PE in *spec*."""
+    return Fraction(str(spec.get("slow", {}).get(pe, 1)))
+
+
+def costs_of(spec: dict[str, Any], pe: str) -> Costs:
+    """The costs of *pe* on the chip *spec*."""
     nodes = spec["cube"]["pe_template"]["nodes"]
     dma, tcm, queue = nodes["pe_dma"], nodes["pe_tcm"], nodes["pe_queue"]
     port = tcm.get("dma_latency_ns", tcm["latency_ns"])
     times = nodes["pe_cpu"]["issue_ns"], nodes["pe_scheduler"]["command_ns"], dma["setup_ns"], port
     rings = queue["doorbell_ns"], queue["credit_ns"]
-    return Costs(*map(_ps, (*times, *rings)), queue["depth"], dma.get("outstanding", 1))
+    factor = factor_of(spec, pe)
+    return Costs(*(_ps(each, factor) for each in (*times, *rings)), queue["depth"], dma.get("outstanding", 1))
 
 
 class Ways:
@@ -74,6 +80,7 @@ class Ways:
             for node in topology.graph.nodes.values()
             if node.kind.value in _PASSED
         }
+        self._spec = spec
         self._port = Fraction(str(spec["cube"]["pe_template"]["nodes"]["pe_tcm"]["dma_bw_gbs"]))
         self.way = lru_cache(None)(self._way)
 
@@ -82,7 +89,7 @@ class Ways:
         head, width = self.way(f"{source}.pe_dma", f"{to}.pe_tcm")
         back, _ = self.way(f"{to}.pe_tcm", f"{source}.pe_dma")
         credit, _ = self.way(f"{to}.pe_queue", f"{source}.pe_queue")
-        return Hop(head, back, ceil(nbytes * 1000 / min(width, self._port)), credit)
+        return Hop(head, back, ceil(nbytes * 1000 / min(width, self._port / factor_of(self._spec, to))), credit)
 
     def _way(self, src: str, dst: str) -> tuple[int, Fraction]:
         """Picoseconds of the head from *src* to *dst*, and the narrowest bandwidth."""
@@ -99,8 +106,10 @@ class Ways:
         raise ValueError(f"no way from {src} to {dst}")
 
 
-def ring(costs: Costs, hops: list[Hop], arrivals: list[int], steps: int, forwards: bool) -> Ring:
-    """The times of a ring. *hops*[i] leads from rank i on, whose first command is in its queue at *arrivals*[i].
+def ring(costs: list[Costs], hops: list[Hop], arrivals: list[int], steps: int, forwards: bool) -> Ring:
+    """The times of a ring. *hops*[i] leads on from rank i of *costs*[i], whose first command comes at *arrivals*[i].
+
+    Doorbell, port and credit of a hop are those of the rank that it leads to.
 
     A rank that *forwards* sends what it received last, and so holds the slot until that send is acknowledged. Other
     ranks send one value of their own and drop at once what they receive. The first link is the narrowest of each hop.
@@ -108,24 +117,26 @@ def ring(costs: Costs, hops: list[Hop], arrivals: list[int], steps: int, forward
     n = len(hops)
     ranks, after = range(n), [(i + 1) % n for i in range(n)]
     found = Ring([], [], [], [], [])
-    calls = [each - costs.issue for each in arrivals]
+    issues, to = [each.issue for each in costs], [costs[i] for i in after]
+    depth, outstanding = costs[0].depth, costs[0].outstanding
+    calls = [arrivals[i] - issues[i] for i in ranks]
     decoded, link_free, acks = [0] * n, [0] * n, list[list[int]]()
     for k in range(steps):
-        if k >= costs.depth:
-            calls = [max(calls[i], found.credited[k - costs.depth][i]) for i in ranks]
-        arrived = [each + costs.issue for each in calls]
-        decoded = [max(arrived[i], decoded[i]) + costs.decode for i in ranks]
-        before = acks[k - costs.outstanding] if k >= costs.outstanding else [0] * n
-        heads = [max(max(decoded[i], before[i]) + costs.setup, link_free[i]) for i in ranks]
+        if k >= depth:
+            calls = [max(calls[i], found.credited[k - depth][i]) for i in ranks]
+        arrived = [calls[i] + issues[i] for i in ranks]
+        decoded = [max(arrived[i], decoded[i]) + costs[i].decode for i in ranks]
+        before = acks[k - outstanding] if k >= outstanding else [0] * n
+        heads = [max(max(decoded[i], before[i]) + costs[i].setup, link_free[i]) for i in ranks]
         link_free = [heads[i] + hops[i].data for i in ranks]
-        commits = [link_free[i] + hops[i].head + costs.port for i in ranks]
+        commits = [link_free[i] + hops[i].head + to[i].port for i in ranks]
         acks.append([commits[i] + hops[i].back for i in ranks])
-        rung = [each + costs.doorbell for each in commits]
-        taken = [max(arrived[after[i]] + costs.issue, rung[i]) for i in ranks]
+        rung = [commits[i] + to[i].doorbell for i in ranks]
+        taken = [max(arrived[after[i]] + to[i].issue, rung[i]) for i in ranks]
         if k or not forwards:  # the slot that came free in this step: the one of the step before, which is sent on
             freed = [max(taken[i], acks[k][after[i]]) if forwards else taken[i] for i in ranks]
             found.freed.append(freed)
-            found.credited.append([freed[i] + costs.credit + hops[i].credit for i in ranks])
+            found.credited.append([freed[i] + to[i].credit + hops[i].credit for i in ranks])
         found.credit.append(calls)
         found.rung.append(rung)
         found.taken.append(taken)
@@ -133,5 +144,5 @@ def ring(costs: Costs, hops: list[Hop], arrivals: list[int], steps: int, forward
     return found
 
 
-def _ps(ns: float) -> int:
-    return ceil(Fraction(str(ns)) * 1000)
+def _ps(ns: float, factor: Fraction = Fraction(1)) -> int:
+    return ceil(Fraction(str(ns)) * 1000 * factor)

@@ -80,7 +80,7 @@ def rings_of(case: RingCase) -> tuple[Ring, Ring]:
     hops = [ways.hop(names[i], names[(i + 1) % count], nbytes) for i in range(count)]
     ordered = [sends[i if i + 1 < count else -1] for i in range(count)]
     starts = [arrivals[int(rows[0]["command_seq"])] for rows in ordered]
-    expected = ring(costs_of(case.spec), hops, starts, case.steps, case.forwards)
+    expected = ring([costs_of(case.spec, name) for name in names], hops, starts, case.steps, case.forwards)
     found = Ring(*([] for _ in Ring._fields))
     for k in range(case.steps):
         for name in Ring._fields:
