@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from chip_specs import changed_chip, nodes_of_pe
 from sampled_cases import IS_SAMPLED, sampled
+from speed_scripts import speed_script
 
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_engine import DType, Engine, Host
@@ -23,6 +24,8 @@ with pytest.MonkeyPatch.context() as patch:
     chips, reference, rings, programs, fuzz = (
         import_module(f"messages_{name}") for name in ("chips", "reference", "rings", "programs", "fuzz")
     )
+
+speed = speed_script("messages")
 
 QUEUE_PS = 2 * 4 * 7 + 2_000
 """From a queue to another one in one_cube: two links of 4 mm at 7 ps a mm, and a router of 2 ns."""
@@ -98,6 +101,74 @@ def test_every_rank_of_a_large_ring_takes_the_times_of_the_recursion(number: int
     steps = min(steps, 4) if IS_SAMPLED else steps
     found, expected = rings.rings_of(rings.RingCase(spec, pes, n, steps, forwards))
     assert found == expected
+
+
+def message_ps(spec: dict[str, Any], nbytes: int = 64) -> tuple[int, int]:
+    """Picoseconds of a message from its call to its doorbell, and of its credit from the release of its slot on."""
+    log = rings.simulated(rings.RingCase(spec, range(2), nbytes // 4, 2, False))
+    row = np.sort(log.tables["sends"], order="command_seq")[0]
+    return int(row["t_rung_ps"] - row["t_credit_ps"]), int(row["t_credited_ps"] - row["t_freed_ps"])
+
+
+def test_a_message_and_its_credit_take_the_sum_of_their_costs() -> None:
+    """4 ns of issue, 8 of decoding, 5 of set-up, 2.056 of the way, 64 bytes a ns, 2 of the port, 2 of the doorbell."""
+    assert message_ps(chips.chip_of("one_cube"), 64) == (24_056, 2_000 + QUEUE_PS)
+    assert message_ps(chips.chip_of("one_cube"), 16384) == (279_056, 2_000 + QUEUE_PS)
+
+
+@pytest.mark.parametrize(
+    ("block", "attribute", "by", "longer"),
+    [
+        ("pe_cpu", "issue_ns", 0.001, (1, 0)),
+        ("pe_scheduler", "command_ns", 0.001, (1, 0)),
+        ("pe_dma", "setup_ns", 0.001, (1, 0)),
+        ("pe_tcm", "latency_ns", 0.001, (1, 0)),
+        ("pe_queue", "doorbell_ns", 0.001, (1, 0)),
+        ("pe_queue", "credit_ns", 0.001, (0, 1)),
+        ("pe_dma", "link", 1, (7, 0)),
+        ("pe_tcm", "link", 1, (7, 0)),
+        ("pe_queue", "link", 1, (0, 14)),
+        ("pe_cpu", "link", 1, (0, 0)),
+    ],
+)
+def test_each_cost_that_is_longer_makes_a_message_or_its_credit_longer_by_as_much(
+    block: str, attribute: str, by: float, longer: tuple[int, int]
+) -> None:
+    """A picosecond more of each block, or a millimetre more of its link to the NOC, which is 7 ps."""
+    spec = chips.chip_of("one_cube")
+    if attribute == "link":
+        (link,) = (each for each in spec["cube"]["links"] if each["from"].endswith(block) and each["to"] == "noc")
+        link["length_mm"] += by
+    else:
+        nodes_of_pe(spec)[block][attribute] += by
+    plain, changed = message_ps(chips.chip_of("one_cube")), message_ps(spec)
+    assert (changed[0] - plain[0], changed[1] - plain[1]) == longer
+
+
+def test_a_signal_takes_its_issue_its_way_and_the_doorbell() -> None:
+    def kernel(tl: Any) -> None:
+        if tl.program_id():
+            tl.signal(0, "a")
+        else:
+            tl.wait_for("a")
+
+    for issue_ns, doorbell_ns in ((4, 2), (4.001, 2), (4, 2.001)):
+        spec = chips.chip_of("one_cube", pe_cpu__issue_ns=issue_ns, pe_queue__doorbell_ns=doorbell_ns)
+        ((_, to_ps),) = waits_of(log_of(kernel, spec, 2))
+        assert to_ps == round(issue_ns * 1000) + QUEUE_PS + round(doorbell_ns * 1000)
+
+
+def test_a_message_has_as_many_events_as_it_may_whatever_its_bytes() -> None:
+    few = {label: case._replace(steps=20) for label, case in speed.RINGS.items() if len(case.pes) <= 8}
+    costs = {label: speed.cost_of(case, 1) for label, case in few.items()}
+    events = {label: round(cost.events, 1) for label, cost in costs.items()}
+    assert events["one_cube, 64 bytes"] == events["one_cube, 16 KiB"] <= 10
+    assert events["each hop over UCIe, 64 bytes"] <= 13
+    assert max(cost.disk_nbytes for cost in costs.values()) <= 100
+
+
+def test_a_launch_without_messages_has_one_digest_with_pe_queue_and_without() -> None:
+    assert len(speed.without_messages("one_cube", speed.product, 128, 1)) == 2
 
 
 def test_a_wait_for_more_signals_does_not_end_with_signals_of_the_wait_before() -> None:
