@@ -154,6 +154,51 @@ def test_a_kernel_that_raises_shows_its_own_frames(tmp_path: Path) -> None:
     assert not [line for line in frames if "kb_" in line]
 
 
+TALKING = """\
+import numpy as np
+
+import kernbench as kb
+
+
+def kernel(tl, x, y):
+    value = tl.load(x)
+    if tl.program_id() == 0:
+        tl.send(value, 1, "sum")
+    tl.store(y, value)
+
+
+x = np.ones(64, np.float32)
+kb.run(kernel, x, kb.empty(x.shape, "f32"), pes=[0, 1])
+"""
+
+
+def test_a_script_whose_message_nobody_received_ends_with_3(tmp_path: Path) -> None:
+    (tmp_path / "talking.py").write_text(TALKING)
+    done = kb(tmp_path, "exec", "talking.py")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        "error: talking.py:9: got a message of 256 bytes from sip0.cube0.pe0 to sip0.cube0.pe1, tag sum, that nobody "
+        "received (of 1 sent there, 0 were received), needs a tl.recv for each tl.send"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "first"),
+    [
+        ("tl.recv(1 - tl.program_id() % 2) if tl.program_id() < 2 else None",
+         r"error: deadlock at 0 ns: 2 of 8 kernels cannot go on, .*"),
+        ("tl.send(tl.load(a), 1) if tl.program_id() == 0 else None",
+         r"error: raising\.py:12: got a message of 64 bytes from sip0\.cube0\.pe0 to sip0\.cube0\.pe1, tag 0, .*"),
+    ],
+    ids=["deadlock", "lost message"],
+)  # fmt: skip
+def test_a_run_whose_programs_wait_for_each_other_for_ever_ends_with_3(tmp_path: Path, call: str, first: str) -> None:
+    (tmp_path / "raising.py").write_text(RAISING.replace("helper(tl.program_id())", call))
+    done = kb(tmp_path, "run", "raising.py")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert re.fullmatch(first, done.stderr.splitlines()[0])
+
+
 def test_a_run_that_is_stuck_says_who_waits_for_what_and_ends_with_3(tmp_path: Path) -> None:
     waiting = """\
     loaded = tl.load(a)

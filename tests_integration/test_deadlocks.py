@@ -14,7 +14,7 @@ from chip_specs import changed_chip
 from kb_components.pe.pe_dma import PeDma
 from kb_engine import DType, Engine, Host
 from kb_engine.program.runner import KernelRunner
-from kb_engine.sync.exchange import BarrierRound
+from kb_engine.sync.exchange import BarrierRound, LostMessageError
 from kb_messages import SendCommand, SimulationStuckError
 
 FOLDER = Path(__file__).parent
@@ -414,6 +414,29 @@ def test_a_program_that_never_begins(call: str, monkeypatch: pytest.MonkeyPatch)
     assert found[1].startswith(f"{PE}0: the kernel waits at ")
     assert found[1].endswith(f" ns {wait}")
     assert found[2:] == [f"missing: {missing}"]
+
+
+@pytest.mark.parametrize(
+    ("received", "sent", "rest"), [(0, 1, ""), (1, 2, ", the last at L1"), (1, 4, ", the last at L1")]
+)
+def test_a_message_that_nobody_received(received: int, sent: int, rest: str) -> None:
+    def kernel(tl: Any, x: Any) -> None:
+        if tl.program_id() == 0:
+            for _ in range(sent):
+                tl.send(tl.load(x), 1, ("halo", "left"))
+        else:
+            for _ in range(received):
+                tl.free(tl.recv(0, ("halo", "left")))
+
+    with pytest.raises(LostMessageError) as caught:
+        launched(kernel, [0, 1])
+    assert caught.value.exit_code == 3
+    first = kernel.__code__.co_firstlineno
+    more = f", one of {sent - received} such messages" if sent - received > 1 else ""
+    assert str(caught.value) == (
+        f"test_deadlocks.py:{first + 3}: got a message of 512 bytes from {PE}0 to {PE}1, tag halo left, that nobody "
+        f"received (of {sent} sent there, {received} were received{rest}){more}, needs a tl.recv for each tl.send"
+    ).replace("L1", f"test_deadlocks.py:{first + 6}")
 
 
 def test_flags_of_barriers_tell_all_groups_apart() -> None:

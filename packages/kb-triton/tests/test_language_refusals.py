@@ -33,6 +33,21 @@ def misspells(x, B: tl.constexpr):
 
 
 @triton.jit
+def sends(x, B: tl.constexpr):
+    tl.send(tl.load(x + tl.arange(0, B)), 1)
+
+
+@triton.jit
+def meets_others(x, B: tl.constexpr):
+    tl.barrier()
+
+
+@triton.jit
+def stores_later(x, B: tl.constexpr):
+    tl.store_async(x + tl.arange(0, B), 1.0)
+
+
+@triton.jit
 def asks_a_vendor(x, B: tl.constexpr):
     tl.store(x, tl.extra.cuda.globaltimer())
 
@@ -77,11 +92,19 @@ def multiplies_two_types(x, B: tl.constexpr):
     tl.dot(tl.zeros([16, 16], tl.float16), tl.zeros([16, 16], tl.float32))
 
 
+NO_MESSAGES = (
+    ", needs a name that tl has here; Triton has no messages between programs; pass data by memory and flags by "
+    "tl.atomic_add, or write the kernel in kb's own tl, which has tl.send, tl.recv and tl.barrier"
+)
 SENTENCES = {
     steers_by_a_block: "got the truth of a block of 8, needs a scalar; write & for and, | for or, ~ for not, and "
     "tl.where for if",
     assembles: "got tl.inline_asm_elementwise, needs functions of tl: the chip does not have the instructions of a GPU",
     misspells: "got tl.sofmax, needs a name that tl has here; did you mean tl.softmax or ",
+    sends: "got tl.send" + NO_MESSAGES,
+    meets_others: "got tl.barrier" + NO_MESSAGES,
+    stores_later: "got tl.store_async, needs a name that tl has here; use tl.store, after which other work of the "
+    "program goes on",
     asks_a_vendor: "got tl.extra.cuda.globaltimer, needs a name that tl.extra.cuda has here; the chip has no "
     "extensions of one vendor",
     counts_to_nine: "got tl.arange from 0 to 9, needs a number of integers that is a power of two",

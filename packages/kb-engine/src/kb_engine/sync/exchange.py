@@ -229,11 +229,11 @@ class Exchange:
         for tcm, start in self._slots:
             tcm.release(start)
         self._slots.clear()
-        for channel in self.channels.values():
-            if channel.coming:
-                raise self._lost(channel)
+        lost = [channel for channel in self.channels.values() if channel.coming]
+        if lost:
+            raise self._lost(lost[0], sum(len(channel.coming) for channel in lost))
 
-    def _lost(self, channel: Channel) -> LostMessageError:
+    def _lost(self, channel: Channel, n_lost: int) -> LostMessageError:
         message = channel.coming[0]
         source, receiver = self._at(channel.source), self._at(channel.to)
         got = (
@@ -241,7 +241,8 @@ class Exchange:
             f"nobody received (of {channel.n_sent} sent there, {channel.n_taken} were received"
         )
         got += f", the last at {channel.line_last}" if channel.line_last else ""
-        return LostMessageError(message.line_sent, f"{got})", "a tl.recv for each tl.send")
+        got += f"), one of {n_lost} such messages" if n_lost > 1 else ")"
+        return LostMessageError(message.line_sent, got, "a tl.recv for each tl.send")
 
 
 def shown(tag: Tag) -> str:

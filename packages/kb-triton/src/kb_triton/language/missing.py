@@ -13,6 +13,10 @@ from kb_triton.language.tensors.program import refuse
 
 _COMPILER = "it belongs to Triton's compiler, and nothing is compiled here; use functions in @triton.jit"
 _BUFFERS = "the chip has no memory of that kind that a kernel names; keep blocks as values"
+_MESSAGES = (
+    "Triton has no messages between programs; pass data by memory and flags by tl.atomic_add, or write the kernel in "
+    "kb's own tl, which has tl.send, tl.recv and tl.barrier"
+)
 _SLICES = "a vendor's extension; use tl.split, tl.gather or another load"
 _INSTEAD: Final = {
     **dict.fromkeys(("base_type", "base_value", "constexpr_type", "dispatch", "extern", "extern_elementwise", "ir",
@@ -20,6 +24,8 @@ _INSTEAD: Final = {
                      "tensor_descriptor_type", "tuple_type", "TensorHandle"), _COMPILER),
     **dict.fromkeys(("alloc", "empty", "local_load", "local_store"), _BUFFERS),
     **dict.fromkeys(("extract_slice", "insert_slice", "get_element"), _SLICES),
+    **dict.fromkeys(("send", "recv", "signal", "wait_for", "barrier"), _MESSAGES),
+    "store_async": "use tl.store, after which other work of the program goes on",
     "bool": "use tl.int1", "float": "use tl.float32", "int": "use tl.int32", "pow": "use libdevice.pow or tl.exp2",
     "tanh": "use libdevice.tanh", "atomic_mul": "use a loop with tl.atomic_cas", "round": "use libdevice.rint",
     "mean": "use tl.sum, and divide by the number of elements", "var": "use tl.sum twice",
