@@ -28,7 +28,7 @@ def chip(invoke: Invoke) -> str:
 @pytest.fixture
 def folder(invoke: Invoke, bench_file: Callable[..., Path], chip: str) -> str:
     """The folder of a run, below a folder of an odd name."""
-    done = invoke("run", bench_file(), "--topology", chip, "--out", f"{ODD}-runs")
+    done = invoke("run", bench_file(), "--topology", chip, "--levers", "none", "--out", f"{ODD}-runs")
     assert done.exit_code == 0, done.output
     (found,) = Path(f"{ODD}-runs").iterdir()
     return str(found)

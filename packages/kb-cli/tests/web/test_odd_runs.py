@@ -40,7 +40,7 @@ def test_a_run_without_services_has_every_view(invoke: Invoke, bench_file: Write
 def test_views_that_need_rows_refuse_a_log_too_large_for_the_memory(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
+    invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--levers", "none", "--out", tmp_path)
     monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 0)
     with served(tmp_path) as client:
         (run,) = client.ask("/api/runs").json["runs"]
@@ -53,7 +53,7 @@ def test_views_that_need_rows_refuse_a_log_too_large_for_the_memory(
 
 
 def test_a_log_of_an_older_version_names_the_parts_it_lacks(invoke: Invoke, tmp_path: Path) -> None:
-    invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
+    invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--levers", "none", "--out", tmp_path)
     (folder,) = tmp_path.glob("gemm-*")
     whole = read_log(folder / "log")
     timeline = RunTimeline(folder, OpLog(whole.ops, whole.operands, whole.strings, whole.immediates, tables={}), [])

@@ -53,7 +53,12 @@ def test_an_empty_folder_has_no_runs(tmp_path: Path) -> None:
 def test_runs_of_one_benchmark_list_the_parameters_that_differ(invoke: Invoke, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     for k in (8, 24):
-        assert invoke("run", "gemm", *SMALL[:-1], f"K={k}", "--topology", "one_pe", "--out", out).exit_code == 0
+        assert (
+            invoke(
+                "run", "gemm", *SMALL[:-1], f"K={k}", "--topology", "one_pe", "--levers", "none", "--out", out
+            ).exit_code
+            == 0
+        )
     with served(out) as client:
         assert sorted(run["differing"] for run in listed(client)) == ["K=24", "K=8"]
 
@@ -62,7 +67,12 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     Path("shapes.csv").write_text("M,N,K\n8,8,8\n16,8,8\n")
     for options in ([], ["--shapes", "shapes.csv"]):
-        assert invoke("run", "gemm", *(options or SMALL), "--topology", "one_pe", "--out", out).exit_code == 0
+        assert (
+            invoke(
+                "run", "gemm", *(options or SMALL), "--topology", "one_pe", "--levers", "none", "--out", out
+            ).exit_code
+            == 0
+        )
     running = unfinished(out, owner())
     unfinished(out, gone(), "gemm-feedfeedfeed")
     shutil.copytree(running, out / "gemm-00ff00ff00ff-interrupted")

@@ -18,7 +18,7 @@ CLOCK = "$.cube.pe_template.nodes.pe_gemm.clock_ghz"
 @pytest.fixture
 def folder(invoke: Invoke, bench_file: Callable[..., Path], tmp_path: Path) -> Path:
     """A run of one tile."""
-    options = ("--topology", "one_pe", "-p", "label=a b", "--seed", "5", "--out", tmp_path / "runs")
+    options = ("--topology", "one_pe", "-p", "label=a b", "--seed", "5", "--levers", "none", "--out", tmp_path / "runs")
     assert invoke("run", bench_file(), *options).exit_code == 0
     return next((tmp_path / "runs").iterdir())
 
@@ -82,7 +82,7 @@ def test_a_value_that_is_no_lever_has_no_bound(invoke: Invoke, folder: Path) -> 
 def test_tiles_that_the_chip_chose_anew_are_named(invoke: Invoke, tmp_path: Path) -> None:
     sizes = [word for each in ("M=128", "N=128", "K=128") for word in ("-p", each)]
     for name, stated, is_named in ("open", [], True), ("stated", ["-p", "tile=64x64x64"], False):
-        assert invoke("run", "gemm", *sizes, *stated, "--out", tmp_path / name).exit_code == 0
+        assert invoke("run", "gemm", *sizes, *stated, "--levers", "none", "--out", tmp_path / name).exit_code == 0
         (folder,) = (tmp_path / name).iterdir()
         text = invoke("whatif", folder, "--set", "$.cube.nodes.hbm.latency_ns=20").output
         found = answer(invoke, folder, "$.cube.nodes.hbm.latency_ns=20")
