@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -92,7 +93,8 @@ class MessageOrder:
         has_next[self._slot_before[self._slot_before >= 0]] = True
         taken, credited = (np.flatnonzero(each) for each in (sends["take_seq"] >= 0, self._slot_before >= 0))
         self._until, counter = _signals_before(signals, waits, pe_of_text)
-        self._rung = list(zip(signals["t_rung_ps"].tolist(), signals["number"].tolist(), strict=True))
+        rung_ps, numbered = signals["t_rung_ps"].tolist(), signals["number"].tolist()
+        self._rung = list(zip(rung_ps, numbered, range(len(signals)), strict=True))
         self._counter = counter.tolist()
         awaited = np.flatnonzero(self._until >= 0)
         freed, called = np.flatnonzero(has_next), np.arange(len(signals))
@@ -146,7 +148,7 @@ class MessageOrder:
         clocks = list(np.zeros((self._n_pes, self._n_pes), np.int64))
         copies: list[Array | None] = [None] * self._n_pes
         known: dict[tuple[int, int], _Passed] = {}
-        signals: dict[int, list[tuple[tuple[int, int], _Passed]]] = {}
+        signals: dict[int, list[tuple[tuple[int, int, int], _Passed]]] = {}
         targets, at = [*wanted.tolist(), -1], 0
         events = zip(*(column.tolist() for column in self._events), strict=True)
         for number, (seq, _, pe, step, row) in enumerate(events):
@@ -157,7 +159,7 @@ class MessageOrder:
                     copy = copies[pe] = clock.copy()
                 passed = _Passed(copy, pe, seq + (step == _Step.SEND))
                 if step == _Step.SIGNAL:
-                    signals.setdefault(self._counter[row], []).append((self._rung[row], passed))
+                    heappush(signals.setdefault(self._counter[row], []), (self._rung[row], passed))
                 else:
                     known[step, row] = passed
                 continue
@@ -176,14 +178,16 @@ class MessageOrder:
         step: int,
         row: int,
         known: dict[tuple[int, int], _Passed],
-        signals: dict[int, list[tuple[tuple[int, int], _Passed]]],
+        signals: dict[int, list[tuple[tuple[int, int, int], _Passed]]],
     ) -> list[_Passed]:
         """What comes with a step, and is forgotten then."""
         if step == _Step.WAIT:
             last = int(self._until[row])
             coming = signals.get(self._counter[last], [])
-            signals[self._counter[last]] = [each for each in coming if each[0] > self._rung[last]]
-            return [clock for rung, clock in coming if rung <= self._rung[last]]
+            learnt = []
+            while coming and coming[0][0] <= self._rung[last]:
+                learnt.append(heappop(coming)[1])
+            return learnt
         key = (_Step.SEND, row) if step == _Step.TAKE else (_Step.FREE, int(self._slot_before[row]))
         return [known.pop(key)] if key in known else []
 
