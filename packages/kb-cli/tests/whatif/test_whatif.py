@@ -72,9 +72,9 @@ def test_a_slower_chip_has_a_bound_too(invoke: Invoke, folder: Path) -> None:
 
 
 def test_a_value_that_is_no_lever_has_no_bound(invoke: Invoke, folder: Path) -> None:
-    place = "$.cube.pe_template.nodes.pe_dma.outstanding"
-    found = answer(invoke, folder, f"{place}=2")
-    assert found["set"] == [{"path": place, "before": None, "after": 2}]
+    place = "$.cube.pe_template.nodes.pe_dma.queue_depth"
+    found = answer(invoke, folder, f"{place}=8")
+    assert found["set"] == [{"path": place, "before": 4, "after": 8}]
     assert found["bound_ps"] is None
     assert found["latency_ps"] == found["before_ps"], "a blocking kernel of one tile"
 
