@@ -47,6 +47,8 @@ _COSTS: Final = {
     ("pe_cpu", "startup"): _Cost("starting the kernels", "is"),
     ("pe_cpu", ""): _Cost("issuing commands", "is"),
     ("pe_scheduler", ""): _Cost("scheduling commands", "is"),
+    ("pe_queue", "doorbell"): _Cost("waking kernels by doorbells", "is"),
+    ("pe_queue", "credit"): _Cost("sending credits of messages", "is"),
     ("program", ""): _Cost("the kernel's own steps", "are"),
     ("host", ""): _LAUNCH,
     ("io_cpu", ""): _LAUNCH,
