@@ -46,8 +46,8 @@ def test_a_line_that_has_all_of_it_and_one_that_has_little() -> None:
         pytest.param(
             [share("pe_queue", "credit", 560), share("pe_queue", "doorbell", 440)],
             (
-                "Sending credits of messages is 56.0 % of the time, all of k.py:4; waking kernels by doorbells comes next "
-                "with 44.0 %."
+                "Sending credits of messages is 56.0 % of the time, all of k.py:4; "
+                "waking kernels by doorbells comes next with 44.0 %."
             ),
             id="credits are not doorbells",
         ),

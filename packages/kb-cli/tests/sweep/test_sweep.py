@@ -173,6 +173,31 @@ def test_points_that_failed_have_no_part_in_ratios(invoke: Invoke, bench_file: C
     assert "1 of 2 configurations have a point that failed, and are not compared" in over
 
 
+def test_a_doorbell_is_an_axis_and_a_depth_that_is_too_small_a_point_that_fails(
+    invoke: Invoke, bench_file: Callable[..., Path]
+) -> None:
+    """Two programs send a value to and fro, 8 times. Who sends on what it holds needs a second slot."""
+    bench = bench_file(
+        '    tl.wait(tl.composite("gemm", a, b, out=c))\n',
+        (
+            "    me = tl.program_id()\n"
+            "    if me == 0:\n        value = tl.load(a)\n        tl.store(c, tl.dot(value, tl.load(b)))\n"
+            "    for turn in range(8):\n"
+            "        if me == turn % 2:\n            tl.send(value, 1 - me)\n"
+            "        else:\n            value = tl.recv(1 - me)\n"
+        ),
+        "pes=[0]",
+        "pes=range(2)",
+    )
+    queue = "$.cube.pe_template.nodes.pe_queue"
+    found = swept(invoke, bench, "--set", f"{queue}.doorbell_ns=0,2,7", "--set", f"{queue}.depth=1,3", "--jobs", 1)
+    shallow, deep = found["points"][::2], found["points"][1::2]
+    assert all("deadlock" in each["error"] and "pe_queue from 1 to 2" in each["error"] for each in shallow)
+    times = [each["result"]["latency_ps"] for each in deep]
+    back = 2056  # the last send is acknowledged then; a doorbell of 7 ns rings later, and no other
+    assert [times[1] - times[0], times[2] - times[1]] == [7 * 2000, 7 * 5000 + 7000 - back]
+
+
 def test_a_tolerance_leaves_dearer_points_out_of_the_front(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     options = [bench_file(), "-p", "size=8", "--set", f"{BW}=100,102.4", "--jobs", 1]
     exact = swept(invoke, *options)
