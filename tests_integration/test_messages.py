@@ -312,3 +312,21 @@ def test_a_barrier_of_all_programs_is_one_barrier_however_they_are_named() -> No
 
     log = log_of(kernel, chips.chip_of("one_cube"), 5)
     assert len(log.tables["signals"]) == 5 * 3 * 3
+
+
+def test_the_log_tells_tags_and_flags_apart() -> None:
+    tags = (0, "0", (0,), ("0",), "a b", ("a", "b"), ("a", 1), ("a", "1"))
+
+    def kernel(tl: Any, x: Any) -> None:
+        for tag in tags:
+            if tl.program_id() == 0:
+                tl.send(tl.load(x), 1, tag)
+                tl.signal(1, tag)
+            else:
+                tl.recv(0, tag)
+                tl.wait_for(tag)
+
+    log = log_of(kernel, chips.chip_of("one_cube"), 2, x=(4, 4))
+    texts = ["0", "'0'", "(0,)", "('0',)", "'a b'", "a b", "a 1", "a '1'"]
+    assert [log.strings[row["tag"]] for row in log.tables["sends"]] == [f"tag {text}" for text in texts]
+    assert [log.strings[row["flag"]] for row in log.tables["signals"]] == [f"flag {text}" for text in texts]

@@ -247,14 +247,24 @@ class Exchange:
 
 def shown(tag: Tag) -> str:
     """*tag* as reports show it: `tag 0`, or `tag reduce 3`."""
-    return f"tag {' '.join(map(str, tag)) if isinstance(tag, tuple) else tag}"
+    return f"tag {_words(tag)}"
 
 
 def shown_flag(flag: Tag) -> str:
     """*flag* as reports show it: `flag 0`, `flag halo 3`, or `round 0 of the barrier`."""
     if isinstance(flag, BarrierRound):
         return str(flag)
-    return f"flag {' '.join(map(str, flag)) if isinstance(flag, tuple) else flag}"
+    return f"flag {_words(flag)}"
+
+
+def _words(tag: Tag) -> str:
+    """*tag* as words: texts that are no names stand in quotes, and one part of a tuple in brackets.
+
+    No two tags have one text, so that a log can tell their channels apart.
+    """
+    if isinstance(tag, tuple) and len(tag) > 1:
+        return " ".join(map(_words, tag))
+    return tag if isinstance(tag, str) and tag.isidentifier() else repr(tag)
 
 
 def _runs(numbers: Sequence[int]) -> str:
