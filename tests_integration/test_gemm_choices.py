@@ -174,3 +174,13 @@ def test_a_device_whose_pes_share_a_cache_runs_tiles_unless_blocks_are_asked_for
         assert launched(h100, 64, 64, 64, **params).choices["method"] == "blocks"
     assert launched(chip("one_cube"), 64, 64, 64).choices["method"] == "blocks"
     assert launched(chip("one_cube"), 64, 64, 64, method="library").choices["method"] == "library"
+
+
+def test_a_slow_pe_changes_no_choice():
+    """Costs are those of a PE that is not slow, also where the first PE is. By those of pe0, K is cut into 128."""
+    chosen = []
+    for slow in ("", "slow: {pe0: 8}\n", "slow: {pe5: 8}\n"):
+        topology = loads_topology((TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8") + slow)
+        chosen.append(launched(topology, 2048, 64, 4096, method="library").choices)
+    assert chosen[0]["tile"] == "256x64x64"
+    assert chosen[0] == chosen[1] == chosen[2]

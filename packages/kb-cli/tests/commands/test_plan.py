@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from kb_cli.benchmark import bundled
 from kb_cli.commands import plan
 
 Invoke = Callable[..., Result]
@@ -283,3 +285,11 @@ def test_a_collective_that_is_refused(invoke: Invoke, options: tuple[str, ...], 
     done = invoke("plan", "collective", "all_reduce", *options)
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def test_a_plan_is_for_a_pe_that_is_not_slow(invoke: Invoke, tmp_path: Path) -> None:
+    text = Path(bundled.find("topologies", "one_cube")).read_text()
+    (tmp_path / "slow.yaml").write_text(f"{text}slow: {{pe0: 3}}\n")
+    usual, slowed = (planned(invoke, *SIZES, "--topology", str(chip)) for chip in ("one_cube", tmp_path / "slow.yaml"))
+    assert (usual["pe"], slowed["pe"]) == ("sip0.cube0.pe0", "sip0.cube0.pe1")
+    assert {**slowed, "pe": usual["pe"], "memory": usual["memory"]} == usual
