@@ -47,6 +47,7 @@ REAL: dict[str, tuple[Params, ...]] = {
     "softmax": ({"M": 2048, "N": 2048},),
     "split_k_gemm": ({"M": 16, "N": 16, "K": 14336}, {"M": 16, "N": 16, "K": 14336, "merge": "messages"}),
     "stencil": ({"rows": 512, "width": 512, "steps": 8},),
+    "tensor_parallel_mlp": ({"tokens": 8, "width": 1024, "hidden": 3584},),
     "vector_add": ({"N": 1024 * 768},),
 }
 """Shapes of models: one layer, and as many tokens or heads as end in some seconds. No model has a power iteration."""
@@ -84,6 +85,7 @@ RAGGED: dict[str, tuple[Params, ...]] = {
         {"M": 7, "N": 83, "K": 331, "splits": 3, "block_n": 50, "block_k": 40, "merge": "messages"},
     ),
     "stencil": ({"rows": 29, "width": 13, "steps": 3},),
+    "tensor_parallel_mlp": ({"tokens": 5, "width": 67, "hidden": 83, "block_n": 40, "block_k": 32},),
     "vector_add": ({"N": 3001, "block": 100},),
 }
 """Small shapes that no block divides."""

@@ -66,6 +66,7 @@ CALLS = {
     "rope": {"positions": "9", "heads": "3", "head_dim": "14"},
     "split_k_gemm": {"M": "9", "N": "30", "K": "20"},
     "stencil": {"rows": "9", "width": "7"},
+    "tensor_parallel_mlp": {"tokens": "9", "width": "7", "hidden": "5"},
 }
 
 

@@ -88,6 +88,8 @@ class Programs:
         """Takes the two tables of *chunk*, a part of a log or a whole one."""
         self._strings = chunk.strings
         self._found = None
+        if not chunk.tables:  # the rows of several chunks came at once, and the last of these chunks has the tables
+            return
         if "commands" in chunk.missing or "kernels" in chunk.missing:
             self._is_missing = True
             return
