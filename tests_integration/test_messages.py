@@ -14,8 +14,8 @@ from chip_specs import changed_chip, nodes_of_pe
 from sampled_cases import IS_SAMPLED, sampled
 from speed_scripts import speed_script
 
-from kb_dataexec import MemoryLogWriter, OpLog
-from kb_engine import DType, Engine, Host
+from kb_dataexec import Executor, MemoryLogWriter, OpLog
+from kb_engine import DType, Engine, Host, read_tensor
 from kb_messages import KernelError, SyncReason
 
 FOLDER = Path(__file__).parent / "messages"
@@ -158,6 +158,34 @@ def test_a_signal_takes_its_issue_its_way_and_the_doorbell() -> None:
         assert to_ps == round(issue_ns * 1000) + QUEUE_PS + round(doorbell_ns * 1000)
 
 
+@pytest.mark.parametrize(
+    ("spec", "pes"),
+    [
+        (chips.chip_of("one_cube", pe_dma__outstanding=4), range(8)),
+        (chips.chip_of("one_cube", pe_queue__depth=1, pe_cpu__issue="decoupled"), range(8)),
+        (chips.mesh_of(2, 2, pe_dma__outstanding=2), range(0, 32, 4)),
+    ],
+)
+def test_large_messages_that_share_links_lose_no_byte_and_take_no_less_than_their_bytes(
+    spec: dict[str, Any], pes: range
+) -> None:
+    """Each of 8 programs sends 16 KiB to each other one. A TCM takes 64 bytes a ns from its link."""
+    digests = set()
+    for exact in ("isolated", "events"):
+        engine = Engine(changed_chip(spec), MemoryLogWriter(), exact=exact)  # type: ignore[arg-type]
+        host = Host(engine, Path(__file__).parent)
+        values = np.ones((1, 4096), np.float32)
+        xs = [host.tensor("x", values, DType.F32, slices=[host.hbm_slice_of(number)]) for number in pes]
+        launch = host.launch(rings.everyone, xs, pes=pes)
+        written = [engine.components[f"{each}.pe_tcm"].written_nbytes for each in launch.pe_end_ps]
+        assert written == [7 * 16384] * 8
+        sent = [link.nbytes for link in engine.fabric.links if link.link.dst.endswith("pe_tcm") and link.nbytes]
+        assert sent == [7 * 16384] * 8
+        assert launch.end_ps - launch.start_ps > 7 * 16384 // 64 * 1000
+        digests.add(engine.close_log().digest)  # type: ignore[union-attr]
+    assert len(digests) == 1
+
+
 def test_a_message_has_as_many_events_as_it_may_whatever_its_bytes() -> None:
     few = {label: case._replace(steps=20) for label, case in speed.RINGS.items() if len(case.pes) <= 8}
     costs = {label: speed.cost_of(case, 1) for label, case in few.items()}
@@ -169,6 +197,47 @@ def test_a_message_has_as_many_events_as_it_may_whatever_its_bytes() -> None:
 
 def test_a_launch_without_messages_has_one_digest_with_pe_queue_and_without() -> None:
     assert len(speed.without_messages("one_cube", speed.product, 128, 1)) == 2
+
+
+VALUES: dict[str, tuple[Any, Any]] = {
+    "turned": (lambda tl, x: tl.load(x[:]).T, lambda x: x.T),
+    "computed and turned": (lambda tl, x: (tl.load(x[:]) * 2.0).T, lambda x: 2 * x.T),
+    "of three axes": (
+        lambda tl, x: tl.permute(tl.load(x[:]).reshape(2, 3, 4), (2, 0, 1)),
+        lambda x: x.reshape(2, 3, 4).transpose(2, 0, 1),
+    ),
+    "one number": (lambda tl, x: tl.sum(tl.load(x[:])), lambda x: x.sum().reshape(1)),
+    "a product": (lambda tl, x: tl.dot(tl.load(x[:]), tl.load(x[:]).T), lambda x: x @ x.T),
+    "known": (lambda tl, _: tl.zeros((3, 5), "f32"), lambda _: np.zeros((3, 5), np.float32)),
+    "copied": (lambda tl, x: tl.broadcast_to(tl.load(x[0]), (4, 6)), lambda x: np.broadcast_to(x[0], (4, 6))),
+}
+"""Values of a kernel, and what they are by numpy."""
+
+
+@pytest.mark.parametrize("issue", ["blocking", "scoreboard", "decoupled"])
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_of_any_kind_arrives_and_is_sent_on(name: str, issue: str) -> None:
+    make, expected = VALUES[name]
+    data = np.arange(24, dtype=np.float32).reshape(4, 6)
+    wanted = expected(data)
+
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        me = tl.program_id()
+        if me == 0:
+            tl.send(make(tl, x), 1)
+        elif me == 1:
+            tl.send(tl.recv(0), 2)
+        else:
+            tl.store(y[0] if wanted.shape == (1,) else y[:], tl.recv(1))
+
+    engine = Engine(changed_chip(chips.chip_of("one_cube", pe_cpu__issue=issue)), MemoryLogWriter())
+    host = Host(engine, Path(__file__).parent)
+    x, y = host.tensor("x", data, DType.F32), host.empty("y", wanted.shape, DType.F32)
+    host.launch(kernel, x, y, pes=range(3))
+    log, memory = engine.close_log(), engine.initial_memory
+    assert log is not None
+    assert memory is not None
+    np.testing.assert_array_equal(read_tensor(Executor(log, memory).run(), y), wanted)
 
 
 def test_a_wait_for_more_signals_does_not_end_with_signals_of_the_wait_before() -> None:

@@ -316,4 +316,6 @@ def _chip(rng: random.Random) -> tuple[dict[str, Any], int]:
     pe["pe_queue"]["credit_ns"] = rng.choice((0, 2, 30))
     if rng.random() < 0.2:
         spec["packets"] = {"payload_nbytes": rng.choice((32, 256)), "header_nbytes": rng.choice((8, 32))}
+    if rng.random() < 0.2:
+        spec["slow"] = {f"pe{rng.randrange(8 if n_pes >= 8 else 1)}": rng.choice((1.1, 2, 3.7, 40))}
     return spec, n_pes

@@ -50,6 +50,16 @@ def repeating(tl: Language, xs: list[TensorRef], steps: int) -> None:
         tl.recv((me - 1) % n)
 
 
+def everyone(tl: Language, xs: list[TensorRef]) -> None:
+    """Each program sends its value to each other one, and then receives from each."""
+    me, n = tl.program_id(), tl.num_programs()
+    value = tl.load(xs[me])
+    for step in range(1, n):
+        tl.send(value, (me + step) % n)
+    for step in range(1, n):
+        tl.recv((me - step) % n)
+
+
 def simulated(case: RingCase, exact: Any = "isolated") -> OpLog:
     """The log of the ring."""
     engine = Engine(changed_chip(case.spec), MemoryLogWriter(), exact=exact)
