@@ -286,7 +286,8 @@ def cases(session: nox.Session) -> None:
 def messages(session: nox.Session) -> None:
     """Every test of messages and signals in full, 512 PEs too, and 1,000 random programs, or the number after `--`."""
     install(session, "--group", "test", *EDITABLE)
-    suites = sorted(map(str, Path("tests_integration").glob("test_messages*.py")))
+    found = (Path("tests_integration").glob(f"test_{name}*.py") for name in ("messages", "deadlocks"))
+    suites = sorted(str(file) for files in found for file in files)
     session.run("pytest", *PARALLEL, *suites, "-o", "timeout=1800", env={"KB_ALL_CASES": "1"})
     session.run("python", "tests_integration/messages/messages_fuzz.py", *session.posargs)
 

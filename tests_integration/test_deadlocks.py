@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 from chip_specs import changed_chip
+from sampled_cases import sampled
 
 from kb_components.pe.pe_dma import PeDma
 from kb_engine import DType, Engine, Host
+from kb_engine.engine.guards import livelock
 from kb_engine.program.runner import KernelRunner
 from kb_engine.sync.exchange import BarrierRound, LostMessageError
 from kb_messages import SendCommand, SimulationStuckError
+from kb_topology import Topology
 
 FOLDER = Path(__file__).parent
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(FOLDER / "messages")
     chip_of: Callable[..., dict[str, Any]] = import_module("messages_chips").chip_of
+    cases = import_module("messages_stuck")
 PE = "sip0.cube0.pe"
 STUCK = (
     "kernels cannot go on, and no event is scheduled; needs an event that lets one of them go on; who waits for whom:"
@@ -28,12 +33,18 @@ STUCK = (
 MOST_EVENTS = 1 << 15
 
 
-def launched(kernel: Any, pes: Sequence[int] | str = "all", chip: str = "one_cube", **values: Any) -> None:
-    """Launches *kernel* with a tensor of 8 x 16 elements of f32, on the bundled *chip* with other *values*.
+@cache
+def chip(name: str, **values: Any) -> Topology:
+    """The bundled chip *name*, with other *values* of its blocks."""
+    return changed_chip(chip_of(name, **values))
+
+
+def launched(kernel: Any, pes: Sequence[int] | str = "all", name: str = "one_cube", **values: Any) -> None:
+    """Launches *kernel* with a tensor of 8 x 16 elements of f32, on the bundled chip *name* with other *values*.
 
     The launch is stuck after MOST_EVENTS events without progress.
     """
-    host = Host(Engine(changed_chip(chip_of(chip, **values)), no_progress_events=MOST_EVENTS), FOLDER)
+    host = Host(Engine(chip(name, **values), no_progress_events=MOST_EVENTS), FOLDER)
     host.launch(kernel, host.tensor("x", np.ones((8, 16), np.float32), DType.F32), pes=pes)
 
 
@@ -115,7 +126,7 @@ def test_a_circle_of_all_pes_of_a_sip_has_a_short_report() -> None:
     def kernel(tl: Any, x: Any) -> None:
         tl.send(tl.recv((tl.program_id() - 1) % 128), (tl.program_id() + 1) % 128)
 
-    found = report(kernel, 1, chip="one_sip")
+    found = report(kernel, 1, name="one_sip")
     assert [line.split(":")[0] for line in found[1:8]] == [
         f"{PE}0", *(f"sip0.cube15.pe{n}" for n in (7, 6, 5, 4, 3)), "... 116 more between ..."
     ]  # fmt: skip
@@ -142,6 +153,19 @@ def test_nobody_sends(sends: bool) -> None:
     assert wait.startswith(f"{PE}1: the kernel waits at L0 since ")
     assert wait.endswith(f" ns for a message of {PE}0, tag 0")
     assert missing == f"missing: a message of {PE}0, which has ended"
+
+
+def test_a_line_of_programs_behind_one_that_has_ended_is_reported_once() -> None:
+    def kernel(tl: Any, x: Any) -> None:
+        if tl.program_id():
+            tl.send(tl.recv(tl.program_id() - 1), (tl.program_id() + 1) % 8)
+
+    assert report(kernel, 2) == [
+        f"deadlock at 0 ns: 7 of 8 {STUCK}",
+        f"{PE}1: the kernel waits at L0 since 0 ns for a message of {PE}0, tag 0",
+        f"missing: a message of {PE}0, which has ended",
+        f"and 6 more PEs wait in the same way: {PE}2, {PE}3, {PE}4 and 3 more",
+    ]
 
 
 def test_a_message_with_another_tag_is_another_channel() -> None:
@@ -456,6 +480,19 @@ def test_thousands_of_barriers_are_progress() -> None:
     launched(kernel, [0, 1])
 
 
+def test_barriers_do_not_hide_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(livelock, "_LEAST_REPEATS", 100)
+
+    def kernel(tl: Any, x: Any) -> None:
+        while not tl.load(x)[0, 0]:
+            tl.barrier()
+
+    host = Host(Engine(chip("one_cube"), most_repeated_loads=500), FOLDER)
+    with pytest.raises(SimulationStuckError) as caught:
+        host.launch(kernel, host.tensor("x", np.zeros((8, 16), np.int32), DType.I32))
+    assert "8 of 8 kernels have polled the same bytes " in str(caught.value)
+
+
 def test_waiting_again_and_again_for_a_flag_that_is_reached_is_none() -> None:
     def kernel(tl: Any, x: Any) -> None:
         if tl.program_id():
@@ -471,3 +508,32 @@ def test_waiting_again_and_again_for_a_flag_that_is_reached_is_none() -> None:
     assert missing == (
         "missing: the end of a stage, or a signal: the kernel waits again and again for a flag that is reached"
     )
+
+
+def run_of(case: Any, depth: int) -> tuple[list[int], SimulationStuckError | LostMessageError | None]:
+    """How many steps the programs of *case* have done with *depth* slots for each channel, and the error."""
+    done = [0] * len(case.programs)
+    try:
+        launched(cases.kernel_of(case, done), range(len(done)), pe_queue__depth=depth)
+    except (SimulationStuckError, LostMessageError) as error:
+        return done, error
+    return done, None
+
+
+@pytest.mark.parametrize("seed", sampled(range(300), 20))
+def test_random_programs_come_as_far_as_without_times(seed: int) -> None:
+    case = cases.case_of(seed)
+    done, error = run_of(case, case.depth)
+    expected = cases.interpreted(case)
+    assert done == expected.done
+    n_stuck = sum(n < len(steps) for n, steps in zip(done, case.programs, strict=True))
+    if not n_stuck:
+        assert isinstance(error, LostMessageError) == bool(expected.n_lost)
+        return
+    text = str(error)
+    assert f" ns: {n_stuck} of {len(done)} {STUCK}" in text
+    assert "a circle: " in text or "missing: " in text
+    more, _ = run_of(case, case.depth + 1)
+    assert all(now >= before for now, before in zip(more, done, strict=True))
+    if " breaks it, because " in text:
+        assert more != done

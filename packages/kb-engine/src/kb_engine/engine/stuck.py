@@ -8,6 +8,7 @@ The report on a stuck simulation has chains of waiters, each with the circle or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
@@ -67,9 +68,14 @@ class Chain(NamedTuple):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """A key that is equal for PEs that are stuck in the same way, such as all PEs of one circle."""
+        """A key that is equal for PEs that are stuck in the same way.
+
+        Such PEs are those of one circle, and those of a line in which each kernel waits for the one before it.
+        """
         shapes = [waiter.shape for waiter in self.waiters]
-        return *(sorted(shapes) if self.circle == 0 else shapes), self.circle
+        if self.circle == 0:
+            return *sorted(set(shapes)), "circle"
+        return *(shape for shape, _ in groupby(shapes)), self.circle is None
 
 
 def stuck_error(graph: WaitGraph, where: str, why: str, launches: Sequence[Launch]) -> SimulationStuckError:
