@@ -4,6 +4,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from dataexec_gemm_log import HBM, LogBuilder, move
+from dataexec_tables import table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
@@ -207,3 +208,24 @@ def test_an_empty_log_has_no_hazards():
     schedule = Schedule(LogBuilder().log())
     assert Counter(hazards(schedule, dependencies_in(schedule)).code.tolist()) == Counter()
     assert np.array_equal(hazards(schedule, dependencies_in(schedule), WINDOWS).pe, [])
+
+
+@pytest.mark.parametrize(("begins_ps", "early_ps"), [(500, None), (499, 1), (100, 400)])
+def test_a_receiver_may_read_a_message_from_the_doorbell_on(begins_ps, early_ps):
+    """The send command ends with its acknowledgement at 900 ps, and the doorbell rang at 500 ps."""
+    builder = LogBuilder()
+    for text in ("pe1", "tag 0", "k.py:9"):
+        builder.writer.intern(text)
+    for number, (role, span) in enumerate([(Role.DST, (0, 900)), (Role.SRC, (begins_ps, 1000))]):
+        row = move(role, HBM, 0, 1, 16, 16, DType.U8)
+        builder.add((number, 0, 0), OpKind.MEMORY, "dma", [row], component=f"pe{number}.dma", span_ps=span)
+    log = builder.log()
+    log.tables = {"sends": table_of("sends", [(0, 0, 1, 0, 16, 0, 500, 500, 1000, 1000, 2, 1, 2)])}
+    schedule = Schedule(log)
+    found = hazards(schedule, dependencies_in(schedule))
+    missing = [] if early_ps is None else [(0, 1, list(Hazard).index(Hazard.READ_TOO_EARLY), early_ps)]
+    assert list(zip(found.first, found.second, found.code, found.early_ps, strict=True)) == missing
+    del log.tables["sends"]
+    schedule = Schedule(log)
+    (code,) = hazards(schedule, dependencies_in(schedule)).code
+    assert code == list(Hazard).index(Hazard.READ_RACE)
