@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from python_copies import kb
+from sampled_cases import sampled_of_each
 
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host, read_tensor
-from kb_engine.collectives import algorithms_of, all_reduce
-from kb_messages import KernelError
+from kb_engine.collectives import Sizes, algorithms_of, all_reduce
+from kb_messages import DType, KernelError
 
 sys.path.insert(0, str(Path(__file__).parent / "collectives"))
 from collective_runs import Run, chip
@@ -20,9 +21,17 @@ EVERY = [(call, algorithm) for call in ("all_reduce", "reduce_scatter", "all_gat
          for algorithm in algorithms_of(call)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "algorithm"), EVERY)
-@pytest.mark.parametrize(("ranks", "n", "dtype"), [(1, 5, "f32"), (3, 1, "f16"), (7, 13, "i32"), (8, 997, "bf16")])
-@pytest.mark.parametrize("in_tcm", [False, True])
+CASES = [
+    (*which, *sizes, in_tcm)
+    for which in EVERY
+    for sizes in ((1, 5, "f32"), (3, 1, "f16"), (7, 13, "i32"), (8, 997, "bf16"))
+    for in_tcm in (False, True)
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "algorithm", "ranks", "n", "dtype", "in_tcm"), sampled_of_each(CASES, lambda case: case[:2], 4)
+)
 def test_every_rank_has_the_result_of_numpy(
     call: str, algorithm: str, ranks: int, n: int, dtype: str, in_tcm: bool
 ) -> None:
@@ -42,6 +51,12 @@ def test_every_op_of_a_reduction(op: str) -> None:
 def test_two_levels_over_cubes(call: str, pes: list[int]) -> None:
     """Six PEs of three cubes, of 4 and 2 of two cubes, and of cubes with 2, 1 and 1."""
     Run(chip("one_sip"), pes, 37, call, "two_level", dtype="f16").check()
+
+
+def test_no_elements_need_no_acts() -> None:
+    group = Host(Engine(chip("one_cube"))).group()
+    for call, algorithm in EVERY:
+        assert group.estimate(call, algorithm, Sizes(0, DType.F32, "sum")).total_ps == 0
 
 
 def test_the_hosts_calls_give_the_results_of_numpy() -> None:

@@ -56,7 +56,8 @@ class Run:
         self.group = host.group(pes)
         rng = np.random.default_rng(seed)
         homes = [[host.hbm_slice_of(pe)] for pe in pes]
-        raw = [rng.integers(-4, 5, n).astype(numpy_dtype(DType(dtype))) for _ in pes]
+        low = 0 if dtype.startswith("u") else -4
+        raw = [rng.integers(low, 5, n).astype(numpy_dtype(DType(dtype))) for _ in pes]
         self.parts = [each.astype(np.float64) for each in raw]
         xs = [host.tensor(f"x{r}", each, dtype, slices=homes[r]) for r, each in enumerate(raw)]
         sizes = [max(1, expected(call, op, self.parts, r, root).size) for r in range(len(homes))]
