@@ -6,8 +6,9 @@ Design: docs/design/messages.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import index
-from typing import Any, Final, Protocol, SupportsIndex, TypeAlias
+from typing import Any, Final, Protocol, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from kb_engine.sync.exchange import BarrierRound, Tag
 from kb_messages import KernelError
 
 TagOrFlag: TypeAlias = "int | str | tuple[int | str, ...]"
+_PLAIN: Final = frozenset((int, str))
 _MOST_PARTS: Final = 8
 _MOST_CHARACTERS: Final = 100
 """The most parts of a tag, and characters of a part. Source: assumed; a tag is a name, and no data."""
@@ -170,6 +172,8 @@ class MessageOps(AtomicOps):
 
     def _program(self, number: object, call: str, line: str) -> int:
         """*number*, the number of a program, as an int."""
+        if type(number) is int:
+            return number
         found = plain(number)
         if isinstance(found, bool) or not isinstance(found, SupportsIndex):
             raise KernelError(line, f"tl.{call} with program {_shown(number)}", "the number of a program, an int")
@@ -183,13 +187,30 @@ class MessageOps(AtomicOps):
 
     def _tag(self, tag: object, line: str) -> Tag:
         """*tag* as a key: an int, a text, or a tuple of these."""
-        parts = tuple(map(plain, tag)) if isinstance(tag, tuple) else (plain(tag),)
-        fits = 0 < len(parts) <= _MOST_PARTS and all(isinstance(each, int | str | np.integer) for each in parts)
-        if not fits or not all(str(each).isprintable() and len(str(each)) <= _MOST_CHARACTERS for each in parts):
+        if type(tag) is int:
+            return tag
+        is_plain = type(tag) is tuple and all(type(each) in _PLAIN for each in tag)
+        key = _key_of_plain(cast("tuple[int | str, ...]", tag)) if is_plain else _key_of(tag)
+        if key is None:
             needs = f"an int, a text, or a tuple of at most {_MOST_PARTS} of these"
             raise KernelError(line, f"the tag {_shown(tag)}", needs)
-        key = tuple(each if isinstance(each, str) else int(each) for each in parts)
-        return key if isinstance(tag, tuple) else key[0]
+        return key
+
+
+def _key_of(tag: object) -> Tag | None:
+    """*tag* as a key, None for one that is no tag."""
+    parts = tuple(map(plain, tag)) if isinstance(tag, tuple) else (plain(tag),)
+    fits = 0 < len(parts) <= _MOST_PARTS and all(isinstance(each, int | str | np.integer) for each in parts)
+    if not fits or not all(str(each).isprintable() and len(str(each)) <= _MOST_CHARACTERS for each in parts):
+        return None
+    key = tuple(each if isinstance(each, str) else int(each) for each in parts)
+    return key if isinstance(tag, tuple) else key[0]
+
+
+@lru_cache(maxsize=4096)
+def _key_of_plain(tag: tuple[int | str, ...]) -> Tag | None:
+    """`_key_of` a tuple of ints and texts, which kernels pass again and again."""
+    return _key_of(tag)
 
 
 def _shown(value: object) -> str:
