@@ -480,6 +480,26 @@ def test_thousands_of_barriers_are_progress() -> None:
     launched(kernel, [0, 1])
 
 
+def test_programs_that_wait_are_listed_when_the_run_is_interrupted() -> None:
+    def kernel(tl: Any) -> None:
+        tl.barrier()
+        if tl.program_id() == 3:
+            raise KeyboardInterrupt
+        tl.recv(3)
+
+    host = Host(Engine(chip("one_cube")), FOLDER)
+    with pytest.raises(KeyboardInterrupt):
+        host.launch(kernel, pes=range(4))
+    line = f"test_deadlocks.py:{kernel.__code__.co_firstlineno + 4}"
+    # All four leave the barrier of two rounds at 2 x (4 + 4.056) ns, and program 3 is the last one that goes on.
+    first, last = host.engine.kernel_positions()
+    assert first == (
+        f"{PE}0 (and 2 more PEs at the same line, up to {PE}2): the kernel waits at {line} since 16.112 ns, no "
+        "commands in flight"
+    )
+    assert last.startswith(f"{PE}3: ")
+
+
 def test_barriers_do_not_hide_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(livelock, "_LEAST_REPEATS", 100)
 
@@ -510,11 +530,11 @@ def test_waiting_again_and_again_for_a_flag_that_is_reached_is_none() -> None:
     )
 
 
-def run_of(case: Any, depth: int) -> tuple[list[int], SimulationStuckError | LostMessageError | None]:
-    """How many steps the programs of *case* have done with *depth* slots for each channel, and the error."""
+def run_of(case: Any, **values: Any) -> tuple[list[int], SimulationStuckError | LostMessageError | None]:
+    """How many steps the programs of *case* have done on a chip with *values*, and the error."""
     done = [0] * len(case.programs)
     try:
-        launched(cases.kernel_of(case, done), range(len(done)), pe_queue__depth=depth)
+        launched(cases.kernel_of(case, done), range(len(done)), **values)
     except (SimulationStuckError, LostMessageError) as error:
         return done, error
     return done, None
@@ -523,7 +543,8 @@ def run_of(case: Any, depth: int) -> tuple[list[int], SimulationStuckError | Los
 @pytest.mark.parametrize("seed", sampled(range(300), 20))
 def test_random_programs_come_as_far_as_without_times(seed: int) -> None:
     case = cases.case_of(seed)
-    done, error = run_of(case, case.depth)
+    issue = ("blocking", "scoreboard", "decoupled")[seed % 3]
+    done, error = run_of(case, pe_queue__depth=case.depth, pe_cpu__issue=issue)
     expected = cases.interpreted(case)
     assert done == expected.done
     n_stuck = sum(n < len(steps) for n, steps in zip(done, case.programs, strict=True))
@@ -533,7 +554,7 @@ def test_random_programs_come_as_far_as_without_times(seed: int) -> None:
     text = str(error)
     assert f" ns: {n_stuck} of {len(done)} {STUCK}" in text
     assert "a circle: " in text or "missing: " in text
-    more, _ = run_of(case, case.depth + 1)
+    more, _ = run_of(case, pe_queue__depth=case.depth + 1, pe_cpu__issue=issue)
     assert all(now >= before for now, before in zip(more, done, strict=True))
     if " breaks it, because " in text:
         assert more != done
