@@ -104,14 +104,10 @@ def outcome(run: Ran, log: OpLog, mode: Any) -> np.ndarray | str:
         return str(error)
 
 
-def is_caught(log: OpLog, run: Ran, wanted: np.ndarray) -> bool:
-    """Whether both modes end in one error, or in numbers that are not *wanted*."""
+def is_refused(log: OpLog, run: Ran) -> bool:
+    """Whether both modes end in one error."""
     tile, fused = outcome(run, log, "tile"), outcome(run, log, "fused")
-    if isinstance(tile, str) or isinstance(fused, str):
-        assert tile == fused
-        return True
-    assert np.array_equal(tile, fused)
-    return not np.array_equal(tile, wanted)
+    return isinstance(tile, str) and tile == fused
 
 
 def messages_of(log: OpLog) -> list[np.ndarray]:
@@ -174,7 +170,7 @@ CASES: dict[str, tuple[Callable[..., None], int, Callable[..., np.ndarray], int,
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_message_that_is_lost_or_goes_elsewhere_is_caught(name: str) -> None:
+def test_each_message_that_is_lost_or_goes_elsewhere_is_an_error(name: str) -> None:
     kernel, steps, reference, n, values = CASES[name]
     run = ran(kernel, steps, n, **values)
     wanted = reference(run.wanted, steps).astype(np.float32)
@@ -184,8 +180,8 @@ def test_each_message_that_is_lost_or_goes_elsewhere_is_caught(name: str) -> Non
     n_sent = len(run.log.tables["sends"])
     n_channels = N if name == "ring" else n * (n - 1)
     assert len(made) == 4 * n_sent - n_channels
-    tried = sampled(range(len(made)), 40)
-    assert sum(is_caught(made[number], run, wanted) for number in tried) == len(tried)
+    tried = sampled(range(len(made)), 24)
+    assert sum(is_refused(made[number], run) for number in tried) == len(tried)
 
 
 def test_a_message_that_is_lost_is_named() -> None:
