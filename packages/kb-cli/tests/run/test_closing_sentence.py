@@ -66,3 +66,8 @@ def test_a_remedy_of_the_kernel_is_told_beside_a_chip_that_gains_nothing() -> No
 
 def test_a_run_without_measurements_has_the_cost_alone() -> None:
     assert closing_sentence(BOUND, 1000, []) == BOUND
+
+
+def test_nothing_is_said_of_no_gain_while_a_lever_that_was_not_measured_may_gain_something() -> None:
+    found = closing_sentence(BOUND, 1000, [TAIL], Tried(3, 9, 0.4), "kb-runs/x")
+    assert found.endswith("3 of 9 levers of the chip were measured; kb report kb-runs/x --levers 9 measures all.")

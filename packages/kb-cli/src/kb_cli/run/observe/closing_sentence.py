@@ -54,11 +54,12 @@ def _told(remedies: Sequence[Remedy], best_open: float) -> list[Remedy]:
 
 def _of_all(told: Sequence[Remedy], tried: Tried, folder: str) -> str:
     """Returns the sentence on the levers that gain nothing, or that were not measured; "" where there is none."""
-    least = percent(LEAST_GAIN)
-    if tried.best_open >= max([LEAST_GAIN, *(each.gain for each in told[:1])]):
+    least, has_measured = percent(LEAST_GAIN), any(each.basis == "measured" for each in told)
+    is_open = tried.best_open >= LEAST_GAIN
+    if is_open and (not has_measured or tried.best_open >= max((each.gain for each in told[:1]), default=0.0)):
         more = f"; kb report {folder} --levers {tried.all} measures all" if folder else ""
         return f" {tried.measured} of {tried.all} levers of the chip were measured{more}."
-    if any(each.basis == "measured" for each in told):
+    if has_measured:
         return ""
     if not tried.all:
         return f" No value of the chip gains {least}: none has 2 % of the critical path."
