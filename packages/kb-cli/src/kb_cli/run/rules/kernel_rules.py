@@ -9,6 +9,7 @@ from typing import Final
 from kb_cli.run.base.remedy import LEAST_GAIN, Remedy
 from kb_cli.run.observe.metrics import Metrics
 from kb_cli.run.records.usage_file import UsageTable
+from kb_cli.run.rules.placement.long_hop import LongHop
 from kb_cli.run.rules.placement.replicas import Replicas
 from kb_cli.run.rules.placement.tail import Tail
 from kb_cli.run.rules.placement.uneven_slices import UnevenSlices
@@ -31,6 +32,7 @@ RULES: Final[tuple[type[Rule], ...]] = (
     UnusedPes,
     UnevenSlices,
     Replicas,
+    LongHop,
     LastAxisReductions,
     Padding,
     BlockingWaits,
