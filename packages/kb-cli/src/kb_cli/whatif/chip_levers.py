@@ -108,7 +108,9 @@ def moved(
 
 
 def _share(one: Lever, other: Lever) -> bool:
-    """Whether two levers have a class in common. `hbm` stands for every class of that block."""
+    """Whether two levers have a class in common. `hbm` stands for every class of that block. Places scale no class."""
+    if "one more" in (one.better, other.better):
+        return False
     return any(a == b or a.startswith(f"{b}:") or b.startswith(f"{a}:") for a in one.classes for b in other.classes)
 
 
@@ -133,7 +135,10 @@ def _slow_pes(topology: Topology) -> Iterator[tuple[str, str, YamlPath, str, Lev
     """Yields the keys of `slow`. All that blocks of PEs do on a path scales with a factor."""
     kinds = {node.kind.value for node in topology.graph.nodes.values() if node.pe is not None}
     classes = {
-        each for kind, _, _, _, lever, value in _nodes(topology) if kind in kinds and value for each in lever.classes
+        each
+        for kind, _, _, _, lever, value in _nodes(topology)
+        if kind in kinds and value and lever.better != "one more"
+        for each in lever.classes
     }
     lever = Lever((*sorted(kinds), *sorted(classes)), "half", "factor")
     for key, factor in (topology.spec.slow or {}).items():
