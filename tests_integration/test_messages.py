@@ -318,6 +318,44 @@ def test_a_slot_whose_bytes_a_command_of_the_receiver_reads_is_free_when_the_com
     assert row["by_seq"] == -1
 
 
+@pytest.mark.parametrize("depth", [2, 3])
+def test_slots_lie_where_the_receiver_has_room_and_nowhere_else(depth: int) -> None:
+    """64 KiB of TCM have four places of 16 KiB, of which the receiver has freed the second one and the last one."""
+
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        if tl.program_id() == 0:
+            values = [tl.load(x[row]) for row in range(4)]
+            tl.free(values[1])
+            tl.free(values[3])
+            tl.signal(1, "there is room")
+            received = [tl.recv(1) for _ in range(2)]
+            for row, value in enumerate((values[0], received[0], values[2], received[1])):
+                tl.store(y[row], value)
+        else:
+            value = tl.load(x[4])
+            tl.wait_for("there is room")
+            tl.send(value, 0)
+            tl.send(value, 0)
+
+    spec = chips.chip_of("one_cube", pe_queue__depth=depth)
+    nodes_of_pe(spec)["pe_tcm"]["memory"]["size"] = "832 KiB"
+    engine = Engine(changed_chip(spec), MemoryLogWriter())
+    host = Host(engine, Path(__file__).parent)
+    data = np.arange(5 * 64 * 64, dtype=np.float32).reshape(5, 64, 64)
+    x, y = host.tensor("x", data, DType.F32), host.empty("y", (4, 64, 64), DType.F32)
+    if depth == 3:
+        with pytest.raises(
+            KernelError, match=r"got 3 slots of 16384 bytes .* needs at most 0 in one piece \(0 of 65536"
+        ):
+            host.launch(kernel, x, y, pes=range(2))
+        return
+    host.launch(kernel, x, y, pes=range(2))
+    log, memory = engine.close_log(), engine.initial_memory
+    assert log is not None
+    assert memory is not None
+    np.testing.assert_array_equal(read_tensor(Executor(log, memory).run(), y), data[[0, 4, 2, 4]])
+
+
 @pytest.mark.parametrize("seed", sampled(range(200), 24))
 def test_random_programs_come_to_one_time_and_one_log_in_every_way(seed: int) -> None:
     assert fuzz.compare(seed) == (seed, "")
