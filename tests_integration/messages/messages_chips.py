@@ -10,20 +10,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests_shared"))
 
 from chip_specs import chip_spec, nodes_of_pe
 
-_QUEUE = {"kind": "pe_queue", "impl": "builtin.pe_queue", "depth": 3, "doorbell_ns": 2, "credit_ns": 2}
-_ROUTERS = ("noc[0]", "noc[2]", "noc[1]", "noc[3]")
-
 
 def chip_of(name: str, **values: Any) -> dict[str, Any]:
-    """The bundled chip *name*, whose PEs have a message queue, with other *values* of `block__attribute` of the PEs."""
+    """The bundled chip *name*, with other *values* of `block__attribute` of the PEs."""
     spec = chip_spec(name)
     nodes = nodes_of_pe(spec)
-    if "pe_queue" not in nodes:
-        nodes["pe_queue"] = dict(_QUEUE)
-        spec["cube"]["links"] += [
-            {"from": f"pe[{2 * n}:{2 * n + 2}].pe_queue", "to": router, "bw_gbs": 16, "length_mm": 2}
-            for n, router in enumerate(_ROUTERS)
-        ]
     for key, value in values.items():
         block, attribute = key.split("__")
         nodes[block][attribute] = value
