@@ -11,7 +11,7 @@ from sampled_cases import sampled_of_each
 
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host, read_tensor
-from kb_engine.collectives import Sizes, algorithms_of, all_reduce
+from kb_engine.collectives import Sizes, algorithms_of, all_gather, all_reduce, all_to_all, broadcast, reduce_scatter
 from kb_messages import DType, KernelError
 
 sys.path.insert(0, str(Path(__file__).parent / "collectives"))
@@ -107,6 +107,19 @@ def test_what_a_kernel_refuses(options: dict[str, str], pes: list[int], message:
 
     with pytest.raises(KernelError, match=message):
         host.launch(kernel, host.group([0, 1]), x, pes=pes)
+
+
+@pytest.mark.parametrize("call", [all_reduce, reduce_scatter, all_gather, broadcast, all_to_all])
+def test_a_list_in_place_of_a_group_is_refused(call) -> None:
+    host = Host(Engine(chip("one_cube")))
+
+    def kernel(tl, x) -> None:
+        call(tl, [0, 1], x)
+
+    with pytest.raises(KernelError) as caught:
+        host.launch(kernel, host.tensor("x", np.zeros((8, 4), np.float32), "f32"), pes=[0, 1])
+    sentence = f"got {call.__name__} of a list as the group, needs a Group, as Host.group makes one"
+    assert str(caught.value).endswith(sentence)
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "auto", "ring", "tree", "two_level"])

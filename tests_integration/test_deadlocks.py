@@ -15,6 +15,7 @@ from sampled_cases import sampled
 
 from kb_components.pe.pe_dma import PeDma
 from kb_engine import DType, Engine, Host
+from kb_engine.collectives import all_reduce
 from kb_engine.engine.guards import livelock
 from kb_engine.program.runner import KernelRunner
 from kb_engine.sync.exchange import BarrierRound, LostMessageError
@@ -210,6 +211,26 @@ def test_a_flag_that_some_programs_could_still_signal() -> None:
             "signal"
         ),
         f"and 2 more PEs wait in the same way: {PE}2, {PE}3",
+    ]
+
+
+def test_a_collective_that_one_program_leaves_out_names_the_line_of_the_kernel() -> None:
+    def kernel(tl: Any, group: Any, x: Any) -> None:
+        if tl.program_id() != 2:
+            all_reduce(tl, group, x[0], algorithm="ring")
+
+    host = Host(Engine(chip("one_cube")), FOLDER)
+    x = host.tensor("x", np.ones((8, 16), np.float32), DType.F32)
+    with pytest.raises(SimulationStuckError) as caught:
+        host.launch(kernel, host.group(range(4)), x, pes=range(4))
+    _, first, second, *end = (line.strip() for line in str(caught.value).splitlines())
+    at = f"the kernel waits at test_deadlocks.py:{kernel.__code__.co_firstlineno + 2} since "
+    for line, waits, sender in ((first, 0, 3), (second, 3, 2)):
+        assert line.startswith(f"{PE}{waits}: {at}")
+        assert f" ns for a message of {PE}{sender}, tag all_reduce " in line
+    assert end == [
+        f"missing: a message of {PE}2, which has ended",
+        f"and 2 more PEs wait in the same way: {PE}1, {PE}3",
     ]
 
 

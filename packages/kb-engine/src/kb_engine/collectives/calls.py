@@ -31,7 +31,7 @@ def all_reduce(
     `two_level` or `auto`, which takes the one with the least estimated time. Raises KernelError for other words, for a
     program outside of *group*, and the errors of `tl.send` and `tl.recv`.
     """
-    n = _size(tl, x, "all_reduce")
+    n = _size(tl, group, x, "all_reduce")
     found = _play(tl, group, "all_reduce", x, out, n, (0, 0), op, algorithm)
     return None if found is None else found.reshape(x.shape)
 
@@ -44,7 +44,7 @@ def reduce_scatter(
     Chunk r of n elements on P ranks begins at element `r * ceil(n / P)`, and has `ceil(n / P)` elements, at the end
     fewer or none. The chunk goes to *out*, or is returned as a vector; None for an empty chunk.
     """
-    n, rank = _size(tl, x, "reduce_scatter"), group.rank(tl)
+    n, rank = _size(tl, group, x, "reduce_scatter"), group.rank(tl)
     firsts = 0, chunk_of(n, len(group), rank)[0]
     return _play(tl, group, "reduce_scatter", x, out, n, firsts, op, algorithm)
 
@@ -55,8 +55,8 @@ def all_gather(tl: Any, group: Group, x: Operand, out: TensorRef | None = None, 
     All ranks have the same number of elements; with *out* of n elements, rank r has chunk r, as `reduce_scatter` cuts
     them. The result goes to *out*, or is returned as a value whose first axis counts ranks.
     """
-    own, rank = _size(tl, x, "all_gather"), group.rank(tl)
-    n = own * len(group) if out is None else _size(tl, out, "all_gather")
+    own, rank = _size(tl, group, x, "all_gather"), group.rank(tl)
+    n = own * len(group) if out is None else _size(tl, group, out, "all_gather")
     start, stop = chunk_of(n, len(group), rank)
     if own != stop - start:
         got = f"all_gather of {own} elements of rank {rank} to {n} elements of {len(group)} ranks"
@@ -72,7 +72,7 @@ def broadcast(
 
     The result goes to *out*, or is returned as a value of the shape of *x*.
     """
-    n, given = _size(tl, x, "broadcast"), plain(root)
+    n, given = _size(tl, group, x, "broadcast"), plain(root)
     if not isinstance(given, int) or not 0 <= given < len(group):
         raise KernelError(line_of(tl), f"broadcast of rank {describe(root)}", f"0 to {len(group) - 1}")
     found = _play(tl, group, "broadcast", x, out, n, (0, 0), "", algorithm, given)
@@ -85,7 +85,7 @@ def all_to_all(tl: Any, group: Group, x: Operand, out: TensorRef | None = None, 
     *x* has a multiple of P elements on P ranks. The result goes to *out*, or is returned as a value of the shape of
     *x*. Raises KernelError for another number of elements.
     """
-    n = _size(tl, x, "all_to_all")
+    n = _size(tl, group, x, "all_to_all")
     if n % len(group):
         raise KernelError(line_of(tl), f"all_to_all of {n} elements", f"a multiple of {len(group)}, the ranks")
     found = _play(tl, group, "all_to_all", x, out, n, (0, 0), "", algorithm)
@@ -127,9 +127,12 @@ def _play(
     return player.play(acts_of(call, chosen, group, rank, sizes, root))
 
 
-def _size(tl: Any, x: object, call: str) -> int:
-    """The number of elements of *x*. Raises KernelError for anything but a value in TCM or elements of a tensor."""
+def _size(tl: Any, group: object, x: object, call: str) -> int:
+    """The number of elements of *x*. Raises KernelError for anything but a value in TCM or elements of a tensor, and
+    for a *group* that is no Group."""
     tl.leave("takes part in a collective")
+    if not isinstance(group, Group):
+        raise KernelError(line_of(tl), f"{call} of {describe(group)} as the group", "a Group, as Host.group makes one")
     if not isinstance(x, Handle | TensorRef):
         needs = "a value in TCM, or elements of a tensor"
         raise KernelError(line_of(tl), f"{call} of {describe(x)}", needs)
