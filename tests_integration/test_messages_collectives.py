@@ -51,6 +51,7 @@ def test_a_ring_of_64_cubes_to_the_picosecond() -> None:
 
 if not IS_SAMPLED:
 
+    @pytest.mark.timeout(1800)
     def test_128_pes_to_the_picosecond() -> None:
         """64 KiB of f32 a rank, in a flat ring of 32,512 messages and in two levels of 5,632."""
         run = Run(chip("one_sip"), range(128), 16384, "all_reduce", "ring")
@@ -62,6 +63,7 @@ if not IS_SAMPLED:
         assert 3 * took(levels) < took(run)
         levels.check()
 
+    @pytest.mark.timeout(1800)
     @pytest.mark.parametrize("call", ["all_reduce", "reduce_scatter", "all_gather"])
     def test_512_pes(call: str) -> None:
         run = Run(chip("four_sip"), range(512), 64 if call == "all_gather" else 512 * 8 + 3, call, "two_level")

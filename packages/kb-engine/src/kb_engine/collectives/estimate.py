@@ -46,12 +46,21 @@ class Estimate(NamedTuple):
 class _Channel:
     """The credits and the messages of one channel, each with the picosecond at which it is there."""
 
-    __slots__ = ("credits", "rung", "waiter")
+    __slots__ = ("_waiter", "credits", "rung")
 
     def __init__(self, depth: int) -> None:
         self.credits: deque[int] = deque([0] * depth)
         self.rung: deque[int] = deque()
-        self.waiter = -1
+        self._waiter = -1
+
+    def awaited_by(self, rank: int) -> None:
+        """Notes that *rank* waits for the channel."""
+        self._waiter = rank
+
+    def take_waiter(self) -> int:
+        """The rank that waits, -1 for none. From now on none does."""
+        rank, self._waiter = self._waiter, -1
+        return rank
 
 
 class _Content:
@@ -64,6 +73,10 @@ class _Content:
         self.is_wide = is_wide
         self.channel = channel
         self.used_ps = 0
+
+    def is_used_until(self, end_ps: int) -> None:
+        """Notes that a command uses the elements until *end_ps*."""
+        self.used_ps = max(self.used_ps, end_ps)
 
 
 class Recursion:
@@ -98,7 +111,7 @@ class Recursion:
             if self.limit_ps is not None and ranks[number].now_ps > self.limit_ps:
                 return None
             if channel is not None:
-                channel.waiter = number
+                channel.awaited_by(number)
         return Estimate(tuple(rank.end_ps for rank in ranks), self.n_messages, self.nbytes)
 
     def channel(self, source: int, to: int, nbytes: int) -> tuple[_Key, _Channel]:
@@ -131,9 +144,14 @@ class Recursion:
 
     def wake(self, channel: _Channel) -> None:
         """Lets the rank that waits for *channel* go on."""
-        if channel.waiter >= 0:
-            self.ready.append(channel.waiter)
-            channel.waiter = -1
+        rank = channel.take_waiter()
+        if rank >= 0:
+            self.ready.append(rank)
+
+    def count(self, nbytes: int) -> None:
+        """Counts a message."""
+        self.n_messages += 1
+        self.nbytes += nbytes
 
 
 class _Rank:
@@ -255,9 +273,8 @@ class _Rank:
         queue = whole.times[act.peer].pe.queue
         assert queue is not None, "a group of several PEs has queues"
         channel.rung.append(begin_ps + times.commit_ps + queue.doorbell_ps())
-        whole.n_messages += 1
-        whole.nbytes += nbytes
-        content.used_ps = max(content.used_ps, begin_ps + times.acknowledge_ps)
+        whole.count(nbytes)
+        content.is_used_until(begin_ps + times.acknowledge_ps)
         if act.is_last:
             self._drop(act)
         whole.wake(channel)
@@ -310,7 +327,7 @@ class _Rank:
             return
         self._await(content)
         end_ps = self._move_at_home(act.size, True)
-        content.used_ps = max(content.used_ps, end_ps)
+        content.is_used_until(end_ps)
         self._stored_ps = max(self._stored_ps, end_ps)
         self._drop(act)
 
