@@ -39,6 +39,28 @@ def test_every_instant_has_a_cause(seed: int) -> None:
     log_windows.check(log, 4)
 
 
+@pytest.mark.parametrize("name", ["one_sip", "four_sip", "devices/blackhole", "devices/h100"])
+def test_every_instant_has_a_cause_on_chips_of_all_sizes(name: str) -> None:
+    """On the devices, PE_CPU issues commands in no time."""
+    talk = talks.draw(8, 4, 2, 25)
+    talk = talk._replace(steps=[step for step in talk.steps if step[1][0] != "composite"])
+    log = talks.log_of((talks.TOPOLOGIES / f"{name}.yaml").read_text(encoding="utf-8"), talk)
+    laws.check_laws(log)
+    log_windows.check(log, 4)
+
+
+def test_a_program_that_began_late_is_a_cause() -> None:
+    """PE 4 starts up three times as slowly, and programs that send to it wait until it has begun."""
+    text = (talks.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8")
+    text = text.replace("issue_ns: 4", "issue_ns: 4, startup_ns: 300") + "slow: {pe4: 3}\n"
+    for seed in (3, 5, 13):
+        log = talks.log_of(text, talks.draw(seed, 2, 2, 25))
+        laws.check_laws(log)
+        log_windows.check(log, 4)
+        waits = log.tables["waits"]
+        assert (waits["by_seq"] < 0).any()
+
+
 def test_each_reason_to_wait_is_on_a_path_of_a_pe() -> None:
     text, depth = chip(4)
     found = laws.check_laws(talks.log_of(text, talks.draw(4, 3, depth, 90)))
