@@ -1,8 +1,9 @@
 """Tensor-parallel MLP: down(silu(gate(x)) * up(x)) of a few tokens, the hidden columns cut over PEs, in one launch.
 
-Each PE has a part of all three weights, and the partial results are added up by a reduce-scatter of messages.
-Llama-3-8B is `-p tokens=8 -p width=4096 -p hidden=14336`. Sources: the configuration of `Meta-Llama-3-8B` (hidden_size,
-intermediate_size); Shoeybi et al., "Megatron-LM", arXiv 1909.08053, for the cut.
+Each PE has some rows of all three weights, which lie with one row for each hidden column, and the partial results are
+added up by a reduce-scatter of messages. Llama-3-8B is `-p tokens=8 -p width=4096 -p hidden=14336`. Sources: the
+configuration of `Meta-Llama-3-8B` (hidden_size, intermediate_size); Shoeybi et al., "Megatron-LM", arXiv 1909.08053,
+for the cut.
 """
 
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ def kernel(tl, x, w1, w3, w2, y, group: Group, block_n: int, block_k: int, algor
     The PEs add up a block by a reduce-scatter: each rounds and stores its part of the sums. *y* has the result
     transposed, one column after the other, so that a part of the sums is a part of *y*.
     """
-    here, pes, tokens, (width, hidden) = tl.program_id(), tl.num_programs(), x.shape[0], w1.shape
+    here, pes, tokens, (hidden, width) = tl.program_id(), tl.num_programs(), x.shape[0], w1.shape
     mine = steps(here * hidden // pes, (here + 1) * hidden // pes, block_n)
     held = [gated(tl, x, w1, w3, cols, block_k) for cols in mine]
     for cols in steps(0, width, block_n):
@@ -36,11 +37,11 @@ def kernel(tl, x, w1, w3, w2, y, group: Group, block_n: int, block_k: int, algor
 
 
 def gated(tl, x, w1, w3, cols: slice, block_k: int):
-    """Columns *cols* of silu(x W1) * (x W3)."""
+    """Columns *cols* of silu(x W1^T) * (x W3^T)."""
     gate, up = 0, 0
-    parts = ((x[:, k], w1[k, cols], w3[k, cols]) for k in steps(0, x.shape[1], block_k))
+    parts = ((x[:, k], w1[cols, k], w3[cols, k]) for k in steps(0, x.shape[1], block_k))
     for a, b, c in tl.ahead([tl.load_async(each) for each in part] for part in parts):
-        gate, up = tl.dot(a, b, gate), tl.dot(a, c, up)
+        gate, up = tl.dot(a, b.T, gate), tl.dot(a, c.T, up)
     return (gate * tl.sigmoid(gate) * up).to(x.dtype)
 
 
@@ -75,8 +76,8 @@ def blocks(
 def mlp(x: np.ndarray, w1: np.ndarray, w3: np.ndarray, w2: np.ndarray) -> np.ndarray:
     """The result in float64, one column after the other."""
     x, w1, w3, w2 = (each.astype(np.float64) for each in (x, w1, w3, w2))
-    gate = x @ w1
-    return ((gate / (1 + np.exp(-gate)) * (x @ w3)) @ w2).T.reshape(-1)
+    gate = x @ w1.T
+    return ((gate / (1 + np.exp(-gate)) * (x @ w3.T)) @ w2).T.reshape(-1)
 
 
 @kb.benchmark(footprint=lambda p: p.dtype.nbytes * p.width * (3 * p.hidden + 2 * p.tokens))
@@ -97,7 +98,7 @@ def tensor_parallel_mlp(
     `algorithm` is that of the reduce-scatter.
     """
     x = kb.cast(rng.standard_normal((tokens, width), np.float32), dtype)
-    w1, w3 = (kb.cast(width**-0.5 * rng.standard_normal((width, hidden), np.float32), dtype) for _ in range(2))
+    w1, w3 = (kb.cast(width**-0.5 * rng.standard_normal((hidden, width), np.float32), dtype) for _ in range(2))
     w2 = kb.cast(hidden**-0.5 * rng.standard_normal((hidden, width), np.float32), dtype)
     return kb.call(
         kernel,

@@ -34,7 +34,7 @@ REAL: dict[str, tuple[Params, ...]] = {
     "cross_entropy": ({"tokens": 64, "vocabulary": 128256},),
     "decode_attention": ({"batch": 2, "context": 2048, "heads": 32, "kv_heads": 8, "head_dim": 128},),
     "embedding": ({"tokens": 1024, "vocabulary": 50257, "width": 768},),
-    "expert_parallel": ({"tokens": 16, "width": 1024, "hidden": 896},),
+    "expert_parallel": ({"tokens": 16, "width": 512, "hidden": 896},),
     "gemm": ({"M": 512, "N": 4096, "K": 4096}, {"M": 512, "N": 3072, "K": 768, "operands": "one_slice"}),
     "decode_gemv": ({"N": 4096, "K": 4096},),
     "int8_gemm": ({"M": 256, "N": 4096, "K": 4096},),
@@ -47,7 +47,7 @@ REAL: dict[str, tuple[Params, ...]] = {
     "softmax": ({"M": 2048, "N": 2048},),
     "split_k_gemm": ({"M": 16, "N": 16, "K": 14336}, {"M": 16, "N": 16, "K": 14336, "merge": "messages"}),
     "stencil": ({"rows": 512, "width": 512, "steps": 8},),
-    "tensor_parallel_mlp": ({"tokens": 8, "width": 1024, "hidden": 3584},),
+    "tensor_parallel_mlp": ({"tokens": 8, "width": 512, "hidden": 896},),
     "vector_add": ({"N": 1024 * 768},),
 }
 """Shapes of models: one layer, and as many tokens or heads as end in some seconds. No model has a power iteration."""

@@ -250,6 +250,16 @@ def test_a_log_without_programs_says_that_nothing_was_looked_for():
     assert search.report(log).notes == ["races were not looked for: no table of programs; --sanitize looks"]
 
 
+def test_a_chunk_whose_tables_come_with_a_later_chunk_hides_no_programs():
+    log = RaceLog(2).log()
+    search = RaceSearch()
+    early = RaceLog(2).log()
+    early.tables = {}
+    search.look(early)
+    search.look(log)
+    assert search.has_programs
+
+
 def test_a_call_in_the_picosecond_of_the_next_begin_belongs_to_the_program_before():
     builder = RaceLog(4)
     for program in (0, 0, 3, 3):
