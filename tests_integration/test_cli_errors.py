@@ -58,7 +58,8 @@ def edited(folder: Path, old: str, new: str, bad: str) -> str:
 
 
 NAMES = "hbm, sram, xbar, bridge, noc, " + ", ".join(
-    f"pe[...].{name}" for name in ("pe_cpu", "pe_scheduler", "pe_dma", "pe_fetch_store", "pe_gemm", "pe_math", "pe_tcm")
+    f"pe[...].{name}"
+    for name in ("pe_cpu", "pe_scheduler", "pe_dma", "pe_fetch_store", "pe_gemm", "pe_math", "pe_tcm", "pe_queue")
 )
 
 
