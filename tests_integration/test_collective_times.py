@@ -68,6 +68,14 @@ def test_depths_to_the_picosecond(depth: int, dtype: str) -> None:
     assert ends_of(run) == estimated(run, "all_reduce", "ring", 3000, dtype)
 
 
+@pytest.mark.parametrize(("call", "n"), [("all_reduce", 56), ("reduce_scatter", 8000), ("all_gather", 56)])
+def test_two_writes_under_way_to_the_picosecond(call: str, n: int) -> None:
+    """A store to the own memory and a message leave by different links, so they do not hold each other up."""
+    text = (TOPOLOGIES / "one_cube.yaml").read_text().replace("setup_ns: 5}", "setup_ns: 5, outstanding: 2}")
+    run = Run(loads_topology(text), range(8), n, call, "ring")
+    assert ends_of(run) == estimated(run, call, "ring", n)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_groups_with_a_slow_pe_to_the_picosecond(seed: int) -> None:
     """Ranks in any order, some elements, and a PE that takes 1.5 times as long."""

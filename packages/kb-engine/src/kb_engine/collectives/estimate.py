@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from kb_engine.collectives.acts import Act, ActKind, Acts
@@ -162,7 +163,7 @@ class _Rank:
         self.number = number
         self.times = times
         self.now_ps = self._decoded_ps = self._fed_ps = 0
-        self._ends: tuple[deque[int], deque[int]] = deque(), deque()
+        self._ends: tuple[list[int], list[int]] = [], []
         self._begins = tuple(deque[int](maxlen=depth) for depth in times.queue_depths)
         self._next_ps = [0, 0]
         self._outstanding = times.dma.outstanding
@@ -215,8 +216,8 @@ class _Rank:
         self._fed_ps = max(decoded_ps, self._fed_ps, room_ps)
         begin_ps = max(self._fed_ps, self._next_ps[write])
         if len(ends) >= self._outstanding:
-            begin_ps = max(begin_ps, ends.popleft())
-        ends.append(begin_ps + alone_ps)
+            begin_ps = max(begin_ps, heappop(ends))
+        heappush(ends, begin_ps + alone_ps)
         begins.append(begin_ps)
         self._next_ps[write] = begin_ps + self.times.setups_ps[write]
         self._last_end_ps = max(self._last_end_ps, begin_ps + alone_ps)
@@ -235,7 +236,10 @@ class _Rank:
         self._at_home.append((arrival_ps, served_ps))
         late_ps = max(served_ps, arrival_ps + move.links_ps) - arrival_ps - max(move.occupied_ps, move.links_ps)
         end_ps = begin_ps + move.alone_ps + late_ps
-        self._ends[write][-1] = end_ps
+        ends = self._ends[write]
+        ends.remove(begin_ps + move.alone_ps)
+        heapify(ends)
+        heappush(ends, end_ps)
         self._last_end_ps = max(self._last_end_ps, end_ps)
         return end_ps
 
