@@ -119,6 +119,17 @@ def test_two_commands_are_in_order_where_a_path_leads_from_one_to_the_other(made
     assert found.tolist() == wanted
 
 
+def test_a_pe_that_sends_and_receives_nothing_is_in_no_order():
+    programs = Programs()
+    programs.command(PES - 1, None)
+    programs.send(2, 0)
+    programs.take(0, 2)
+    programs.command(0, None)
+    first, _, last = programs.commands
+    asked = [np.array([each]) for each in (*first[:2], *last[:2])]
+    assert programs.order().ordered(*asked).tolist() == [False]
+
+
 def test_a_credit_puts_reads_of_a_slot_before_the_message_that_fills_it_next():
     programs = Programs()
     for _ in range(DEPTH):

@@ -117,7 +117,8 @@ class MessageOrder:
         puts in order.
         """
         found = np.zeros(len(first_pe), np.bool_)
-        asked = np.flatnonzero((first_pe != second_pe) & (first_pe >= 0) & (second_pe >= 0))
+        knows = (first_pe >= 0) & (first_pe < self._n_pes) & (second_pe >= 0)  # a PE without messages has no clock
+        asked = np.flatnonzero((first_pe != second_pe) & knows)
         event = self._learnt_last(second_pe[asked], second_seq[asked])
         asked, event = asked[event >= 0], event[event >= 0]
         order = np.argsort(event, kind="stable")
