@@ -123,8 +123,10 @@ def test_four_flows_share_it_too():
     ]
 
 
-@pytest.mark.parametrize("nbytes", [64, 1000, 388512])
-@pytest.mark.parametrize("setup_ns", [5, 5.3])
+BANKED = [(setup_ns, nbytes) for setup_ns in (5, 5.3) for nbytes in (64, 1000, 388512)]
+
+
+@pytest.mark.parametrize(("setup_ns", "nbytes"), sampled(BANKED, 4))
 def test_a_probe_of_banked_memory_starts_at_no_time_of_the_dma(setup_ns, nbytes):
     """A clock edge or a refresh (at 3.9 us, as 388512 bytes end) is met where it is without the DMA's set-up."""
     text = (TOPOLOGIES / "one_cube_banked.yaml").read_text(encoding="utf-8")
