@@ -86,8 +86,8 @@ class MessageOrder:
         sends, signals, waits = (tables.get(name, np.empty(0, TABLE_DTYPES[name])) for name in SYNC_TABLES)
         named = np.concatenate([sends["dst"], signals["src"], signals["dst"], waits["pe"]])
         pe_of_text = self.pe_of_text = _pe_of_text(strings, numbers, np.unique(named).tolist())
-        self._n_pes = int(pe_of_text.max(initial=-1)) + 1
         src, dst = pe_of_commands(sends["command_seq"]), pe_of_text[sends["dst"]]
+        self._n_pes = int(max(pe_of_text.max(initial=-1), src.max(initial=-1))) + 1
         self._slot_before = _slot_before(sends, src, dst)
         has_next = np.zeros(len(sends), np.bool_)
         has_next[self._slot_before[self._slot_before >= 0]] = True
