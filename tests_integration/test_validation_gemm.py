@@ -216,7 +216,8 @@ def test_a_tensor_that_was_brought_into_the_caches_is_read_without_a_miss(interl
     ):
         assert old in text
         text = text.replace(old, new)
-    text += text.splitlines()[-1].replace("hbm[0]", "hbm[1]") + "\n"
+    (link,) = (line for line in text.splitlines() if "hbm[0]" in line)
+    text += link.replace("hbm[0]", "hbm[1]") + "\n"
     host = Host(Engine(loads_topology(text), exact="check"), ROOT)
     assert host.cache_nbytes == 2 * 64 * 64
     x, big = (host.tensor(name, np.zeros((rows, 64), np.int8), "i8") for name, rows in (("x", 48), ("big", 200)))
