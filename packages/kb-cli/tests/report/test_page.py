@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from kb_cli.report.data.roofline import DTypePeak, RooflineChart, RooflinePoint
 from kb_cli.report.data.run_report import ReportBlock, ReportLine, TimeReport
@@ -9,7 +10,7 @@ from kb_cli.report.html.page import report_page
 from kb_cli.report.pictures.lanes import COLUMNS, LEVELS, MOST, LanePicture, Lanes, MemoryLanes
 from kb_cli.report.pictures.png import shaded_png
 from kb_cli.report.pictures.roofline_picture import roofline_picture
-from kb_dataexec.analysis import PathShare, PeShares
+from kb_dataexec.analysis import Channels, PathShare, PeShares
 
 BLOCKS = ["pe_gemm", "pe_math", "pe_dma", "pe_fetch_store", "pe_cpu", "pe_scheduler", "hbm", "links"]
 
@@ -117,3 +118,18 @@ def test_the_picture_holds_runs_that_did_next_to_nothing() -> None:
     assert picture is not None
     assert picture.count("<line") < 60
     assert "<x>" not in picture
+
+
+def test_channels_of_512_pes_that_differ_stay_short():
+    channels = [
+        Channels(
+            src=f"pe{pe}", dst=f"pe{pe + 1}", tag="tag 0", channels=1, messages=1, nbytes=64, mean_ps=pe,
+            longest_ps=pe, slots=1, busy_slots=1.0,
+        )
+        for pe in range(512)
+    ]  # fmt: skip
+    page = report_page(replace(report_of(1), channels=channels), "", None).decode()
+    assert "pe11 -&gt; pe12" in page
+    assert "500 more: see --json" in page
+    assert "pe12 -&gt; pe13" not in page
+    assert "PEs that talk" not in report_page(report_of(1), "", None).decode()

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis.shares import path_shares as path_shares
     from kb_dataexec.analysis.shares import pe_shares as pe_shares
     from kb_dataexec.analysis.shares import total_ps as total_ps
+    from kb_dataexec.analysis.talks import Channels as Channels
+    from kb_dataexec.analysis.talks import SyncWaits as SyncWaits
+    from kb_dataexec.analysis.talks import channels as channels
+    from kb_dataexec.analysis.talks import sync_waits as sync_waits
     from kb_dataexec.analysis.transfers import LazyServices as LazyServices
     from kb_dataexec.analysis.transfers import all_transfers as all_transfers
     from kb_dataexec.analysis.transfers import memory_spans as memory_spans
@@ -92,6 +96,12 @@ _NAMES = {
         "path_shares",
         "pe_shares",
         "total_ps",
+    ),
+    "kb_dataexec.analysis.talks": (
+        "Channels",
+        "SyncWaits",
+        "channels",
+        "sync_waits",
     ),
     "kb_dataexec.analysis.transfers": (
         "LazyServices",

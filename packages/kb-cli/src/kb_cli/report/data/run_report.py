@@ -20,7 +20,19 @@ from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
 from kb_cli.whatif.known_levers import Levers, known_levers, ranked
 from kb_cli.whatif.lever_chances import TriedLever
-from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
+from kb_dataexec.analysis import (
+    BlockShare,
+    Channels,
+    PathShare,
+    PeShares,
+    SyncWaits,
+    block_shares,
+    channels,
+    line_shares,
+    path_shares,
+    pe_shares,
+    sync_waits,
+)
 from kb_dataexec.analysis import total_ps as total_ps_of
 from kb_messages import KbError, int_of
 
@@ -109,6 +121,8 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     chosen_tiles: list[ChosenTile] | UnsetType = UNSET
     remedies: list[Remedy] | UnsetType = UNSET
     levers: list[TriedLever] | UnsetType = UNSET
+    sync_waits: list[SyncWaits] | UnsetType = UNSET
+    channels: list[Channels] | UnsetType = UNSET
 
 
 def read_report(folder: str | os.PathLike[str]) -> TimeReport:
@@ -162,6 +176,8 @@ def make_report(source: RunSource) -> TimeReport:
         value_waits=results.value_waits,
         chosen_tiles=results.chosen_tiles,
         remedies=results.remedies,
+        sync_waits=UNSET if source.log is None else sync_waits(source.log) or UNSET,
+        channels=UNSET if source.log is None else channels(source.log) or UNSET,
     )
 
 

@@ -18,6 +18,7 @@ from kb_cli.report.elements.shared_tables import (
     remedy_cells,
     roof_cells,
 )
+from kb_cli.report.elements.talk_cells import CHANNEL_HEADERS, WAIT_HEADERS, channel_cells, first_rows, wait_cells
 from kb_cli.report.elements.verdicts import verdict_word
 from kb_cli.report.pictures.lanes import Lanes, MemoryLanes, folded_names
 from kb_cli.report.pictures.roofline_picture import roofline_picture
@@ -107,6 +108,23 @@ def chosen_tiles_section(chosen: list[ChosenTile]) -> Markup:
     rows = [[each.line, each.tile, f"{each.commands:,}"] for each in chosen]
     text = "The chip chose these tiles, M x N x K in elements, for GEMMs that leave their tile open."
     return section("Tiles", text, table(("line", "tile", "GEMMs"), rows))
+
+
+def talk_section(report: TimeReport) -> Markup:
+    """Returns the section "PEs that talk": the waits for other PEs and the channels, the longest ones first."""
+    text = (
+        "The waits of all programs for others by line and reason. Channels with equal numbers share a row. The way of "
+        "a message goes from its credit to its doorbell."
+    )
+    parts = []
+    for headers, cells in (
+        (WAIT_HEADERS, wait_cells(report.sync_waits)),
+        (CHANNEL_HEADERS, channel_cells(report.channels)),
+    ):
+        rows, more = first_rows(cells)
+        parts += [table(headers, rows, text=2)] if rows else []
+        parts += [element("p", f"{more} more: see --json", class_="soft")] if more else []
+    return section("PEs that talk", text, *parts)
 
 
 def _source_rows(report: TimeReport, source: str) -> Iterator[Markup]:
@@ -254,6 +272,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         *([levers_section(report.levers)] if isinstance(report.levers, list) else []),
         lines_section(report, source),
         *([chosen_tiles_section(report.chosen_tiles)] if isinstance(report.chosen_tiles, list) else []),
+        *([talk_section(report)] if report.sync_waits or report.channels else []),
         roofline_section(report),
         *([] if lanes is None else [lanes_section(lanes)]),
         pes_section(report),

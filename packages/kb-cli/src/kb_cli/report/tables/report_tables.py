@@ -16,6 +16,7 @@ from kb_cli.report.elements.shared_tables import (
     value_wait_tables,
     where_table,
 )
+from kb_cli.report.elements.talk_cells import CHANNEL_HEADERS, WAIT_HEADERS, channel_cells, first_rows, wait_cells
 from kb_cli.report.pictures.lanes import folded_names
 from kb_cli.run.base.fidelity_band import fidelity_text
 from kb_cli.terminal.output import WARNING, new_table, styled
@@ -33,7 +34,7 @@ def report_tables(report: TimeReport) -> list[Any]:
     title = f"{report.benchmark} on {report.topology}: {latency}, {report.run_dir}"
     tables = [where_table(report.path), *remedy_tables(report.remedies), _lines(report)]
     tables += chosen_tile_tables(report.chosen_tiles)
-    tables += [*value_wait_tables(report.value_waits), _blocks(report)]
+    tables += [*value_wait_tables(report.value_waits), *_talk_tables(report), _blocks(report)]
     tables += [*roof_tables(report.roofs, report.latency_ps), _roofline(report), _pes(report)]
     frame = [f"frame: {report.frame}"] if report.frame else []
     parts: list[Any] = [title, *frame, "", report.sentence, ""]
@@ -55,6 +56,20 @@ def _lines(report: TimeReport) -> Table:
             line.line or "no line", duration(line.ps), percent(line.share), flight, blocks or "-", line.text[:60]
         )
     return table
+
+
+def _talk_tables(report: TimeReport) -> list[Table]:
+    """Returns the table of waits for other PEs and that of channels; none where programs do not talk."""
+    shown = ((WAIT_HEADERS, wait_cells(report.sync_waits)), (CHANNEL_HEADERS, channel_cells(report.channels)))
+    tables = []
+    for headers, (rows, more) in ((headers, first_rows(cells)) for headers, cells in shown if cells):
+        table = new_table(*headers, left=2, text=WAIT_HEADERS[-2:])
+        for row in rows:
+            table.add_row(*row)
+        if more:
+            table.add_row(f"{more} more: see --json", *[""] * (len(headers) - 1))
+        tables.append(table)
+    return tables
 
 
 def _blocks(report: TimeReport) -> Table:
