@@ -8,6 +8,7 @@ import pytest
 
 from kb_cli.run.base.result import SimStats, SlowPathReason
 from kb_cli.run.simulation.sim_stats import MANY_EVENTS, added, events_note
+from kb_engine.observe import NO_REMEDY
 
 REASON = SlowPathReason(
     what="programs of a grid", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
@@ -30,6 +31,12 @@ def test_the_line_names_the_reason_with_the_most_commands(n_reasons, more):
         "note: 100,000 events were simulated, and 100,000 or more are noted: programs of a grid in softmax took the "
         f"slow path and were not skipped in a steady state, because the kernel warns (s.py:14): do not{more}"
     )
+
+
+def test_a_reason_that_nothing_avoids_is_not_noted():
+    talks = msgspec.structs.replace(REASON, cause="its programs send messages", change=NO_REMEDY)
+    assert events_note(found(MANY_EVENTS, [talks])) == ""
+    assert "do not" in events_note(found(MANY_EVENTS, [talks, REASON]))
 
 
 def test_two_statistics_are_added_up_reason_by_reason():

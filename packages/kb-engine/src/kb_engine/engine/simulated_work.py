@@ -10,14 +10,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kb_engine.engine.strategies import FastForward, Skipped
-from kb_engine.observe.slow_path import COMMANDS, SkipRefusal, SlowPathCount, SlowPathReasons, in_order
+from kb_engine.observe.slow_path import COMMANDS, NO_REMEDY, SkipRefusal, SlowPathCount, SlowPathReasons, in_order
 from kb_engine.program.session import Session
 
 PROGRAMS: Final = "programs of a grid"
 WAITING: Final = "programs that wait for each other"
-_MESSAGES: Final = SkipRefusal(
-    "its programs send messages", "nothing: what a program does next depends on the state of the others"
-)
+_MESSAGES: Final = SkipRefusal("its programs send messages", NO_REMEDY)
 
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):

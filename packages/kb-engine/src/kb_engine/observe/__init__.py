@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from kb_engine.observe.observer import Observer as Observer
     from kb_engine.observe.observer import StageTimes as StageTimes
     from kb_engine.observe.slow_path import COMMANDS as COMMANDS
+    from kb_engine.observe.slow_path import NO_REMEDY as NO_REMEDY
 
 _NAMES = {
-    "kb_engine.observe.slow_path": ("COMMANDS",),
+    "kb_engine.observe.slow_path": ("COMMANDS", "NO_REMEDY"),
     "kb_engine.observe.capture": ("Capture", "Recipe", "shown_array"),
     "kb_engine.observe.chip": ("Chip",),
     "kb_engine.observe.observer": ("Callbacks", "Observer", "StageTimes"),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kb_cli.run.base.result import Compared, SimStats, SlowPathReason
 from kb_engine import Engine
-from kb_engine.observe import COMMANDS
+from kb_engine.observe import COMMANDS, NO_REMEDY
 
 MANY_EVENTS: Final = 100_000
 """The number of events from which the note is printed. Source: assumed; they take about a second."""
@@ -69,12 +69,13 @@ def _stats_of(engine: Engine) -> SimStats:
 
 def events_note(found: SimStats) -> str:
     """Returns the note for a run with many events of which some could have been avoided; "" for any other run."""
-    if found.events < MANY_EVENTS or not found.slow_path:
+    avoidable = [each for each in found.slow_path if each.change != NO_REMEDY]
+    if found.events < MANY_EVENTS or not avoidable:
         return ""
     others = len(found.slow_path) - 1
     more = f"; --sim-stats lists {others} more reason{'s' if others > 1 else ''}" if others else ""
     events = f"{found.events:,} events were simulated, and {MANY_EVENTS:,} or more are noted"
-    return f"note: {events}: {_reason_text(found.slow_path[0])}{more}"
+    return f"note: {events}: {_reason_text(avoidable[0])}{more}"
 
 
 def _reason_text(reason: SlowPathReason) -> str:
