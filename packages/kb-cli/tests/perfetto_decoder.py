@@ -13,7 +13,7 @@ BEGIN, END, COUNTER = 1, 2, 4
 
 
 def fields(data: bytes) -> dict[int, list[Any]]:
-    """The values of a message by field number: ints of varints, floats of eight bytes, bytes of everything else."""
+    """The values of a message by field number: ints of varints, eight bytes as they are, bytes of everything else."""
     found: dict[int, list[Any]] = defaultdict(list)
     at = 0
     while at < len(data):
@@ -21,7 +21,7 @@ def fields(data: bytes) -> dict[int, list[Any]]:
         if tag & 7 == 0:
             value, at = varint(data, at)
         elif tag & 7 == 1:
-            value, at = struct.unpack_from("<d", data, at)[0], at + 8
+            value, at = data[at : at + 8], at + 8
         elif tag & 7 == 2:
             length, at = varint(data, at)
             assert at + length <= len(data), "a message that is cut off"
@@ -52,6 +52,8 @@ class Shown(NamedTuple):
     ts: int
     dur: int
     arguments: dict[str, int]
+    flow: int = 0
+    """The number of the flow that begins in the slice, or minus that of the flow that ends there."""
 
 
 class Value(NamedTuple):
@@ -68,7 +70,7 @@ class Decoded:
         self.slices: list[Shown] = []
         self.values: list[Value] = []
         self._state: dict[int, Any] = {}
-        self._open: dict[int, tuple[str, int, dict[str, int]]] = {}
+        self._open: dict[int, tuple[str, int, dict[str, int], int]] = {}
         top = fields(data)
         assert set(top) == {1}
         self.n_packets = len(top[1])
@@ -130,12 +132,18 @@ class Decoded:
         (kind,) = event[9]
         assert packet.get(13) == ([NEEDS_STATE] if kind == BEGIN else None), "names that a reader need not have kept"
         if kind == COUNTER:
-            self.values.append(Value(self.path(track), now, event[44][0]))
+            self.values.append(Value(self.path(track), now, struct.unpack("<d", event[44][0])[0]))
         elif kind == BEGIN:
             assert track not in self._open, "a slice that begins before the one before it has ended"
             arguments = {state["arguments"][each[1][0]]: each[3][0] for each in map(fields, event[4])}
-            self._open[track] = state["names"][event[10][0]], now, arguments
+            self._open[track] = state["names"][event[10][0]], now, arguments, _flow(event)
         else:
             assert kind == END
-            name, begin, arguments = self._open.pop(track)
-            self.slices.append(Shown(self.path(track), name, begin, now - begin, arguments))
+            name, begin, arguments, flow = self._open.pop(track)
+            self.slices.append(Shown(self.path(track), name, begin, now - begin, arguments, flow))
+
+
+def _flow(event: dict[int, list[Any]]) -> int:
+    begun, ended = (int.from_bytes(event[at][0], "little") if at in event else 0 for at in (47, 48))
+    assert not (begun and ended)
+    return begun - ended

@@ -22,6 +22,7 @@ from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import all_transfers
 from kb_dataexec.log import write_log
 
+STENCIL = ["-p", "rows=16", "-p", "width=16", "-p", "pes=4"]
 ALL = Window(0, 2**63 - 1)
 
 
@@ -298,3 +299,22 @@ def test_a_log_that_was_cut_off_is_shown_as_far_as_it_goes(invoke: Invoke, folde
     said = f"x: got a log that was cut off: it goes up to {end_ns} ns, and later times are missing"
     assert done.stdout.splitlines()[1:] == [said]
     assert len(services(Decoded.file(Path("x.pftrace")))) == log.n_ops
+
+
+def test_a_flow_leads_from_each_send_to_its_message(invoke: Invoke, tmp_path: Path) -> None:
+    invoke("run", "stencil", *STENCIL, "--levers", "none", "--out", tmp_path)
+    (folder,) = tmp_path.glob("stencil-*")
+    log, decoded = read_log(folder / "log"), read(invoke, folder, "t.pftrace", "--unit", "ps")
+    sends = log.tables["sends"]
+    ends = {each.flow: each for each in decoded.slices if each.flow}
+    assert len(sends) > 0
+    assert sorted(ends) == sorted([*-1 - sends["command_seq"], *sends["command_seq"] + 1])
+    for row in sends:
+        begun, ended = ends[row["command_seq"] + 1], ends[-1 - row["command_seq"]]
+        assert begun.track[2] == "pe_dma: dma_write"
+        assert ended.track[1:] == (log.strings[row["dst"]], "messages")
+        assert begun.ts < ended.ts == row["t_taken_ps"]
+    waits = [each for each in decoded.slices if each.track[2:] == ("waits for other PEs",)]
+    assert sum(each.dur for each in waits) == (log.tables["waits"]["to_ps"] - log.tables["waits"]["from_ps"]).sum() > 0
+    alone = read(invoke, folder, "one.pftrace", "--pe", "sip0.cube0.pe0")
+    assert not any(each.flow for each in alone.slices)

@@ -1,5 +1,7 @@
 """Protobuf's wire format, against hand-made bytes and a reader that shares no code with the writer."""
 
+import struct
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,13 +37,15 @@ def test_text_that_utf8_lacks_is_escaped() -> None:
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=1), st.integers(1, 500))
 def test_every_number_of_64_bits_comes_back(values: list[int], field: int) -> None:
     column = np.array(values, np.int64)
-    inner = [*protobuf.integers(field, column), *protobuf.doubles(field + 1, column / 3), protobuf.integer(1000, 7)]
+    eight_bytes = [*protobuf.doubles(field + 1, column / 3), *protobuf.fixed64s(field + 2, column)]
+    inner = [*protobuf.integers(field, column), *eight_bytes, protobuf.integer(1000, 7)]
     parts = protobuf.messages(3, inner)
     data, nbytes = protobuf.encode(parts), protobuf.nbytes_of(parts)
     assert len(data) == len(values) * nbytes
     for at, value in enumerate(values):
         found = fields(fields(data[at * nbytes : (at + 1) * nbytes])[3][0])
-        assert found == {field: [value], field + 1: [float(value) / 3], 1000: [7]}
+        double, integer = struct.pack("<d", float(value) / 3), value.to_bytes(8, "little")
+        assert found == {field: [value], field + 1: [double], field + 2: [integer], 1000: [7]}
 
 
 @given(st.integers(0, 2**64 - 1))

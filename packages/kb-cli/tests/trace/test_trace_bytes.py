@@ -8,7 +8,7 @@ from perfetto_decoder import Decoded, Shown
 
 from kb_cli.trace import trace_file
 from kb_cli.trace.arrange import arrange
-from kb_cli.trace.slices import without_overlap
+from kb_cli.trace.slices import whole_flows, without_overlap
 from kb_cli.trace.trace_file import Unit, trace_blocks
 from kb_cli.trace.tracks import Counters, Slices, TrackPlace
 
@@ -86,3 +86,20 @@ def test_overlapping_slices_come_back_in_order(drawn: list[tuple[int, int, int, 
         for track, start, end, name in rows
     )
     assert sorted((each.track[-1], each.ts, each.dur, each.name) for each in found.slices) == wanted
+
+
+def test_flows_stand_beside_slices_without_flows() -> None:
+    table = slices((0, 0, 5, 0), (0, 5, 9, 1), (0, 9, 9, 0), (1, 0, 300, 2))
+    found = decoded(Unit.PS, table._replace(flow=np.array([0, 300, 0, -300])))
+    assert [(each.ts, each.dur, each.flow) for each in found.slices] == [
+        (0, 5, 0),
+        (5, 4, 300),
+        (9, 0, 0),
+        (0, 300, -300),
+    ]
+
+
+def test_a_flow_whose_other_end_is_not_shown_is_left_out() -> None:
+    table = slices((0, 0, 5, 0), (0, 5, 9, 1))._replace(flow=np.array([3, 4]))
+    found = whole_flows([table, slices((1, 9, 9, 0))._replace(flow=np.array([-4]))])
+    assert [each.flow.tolist() for each in found if each.flow is not None] == [[0, 4], [-4]]

@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.trace.protobuf import Ints, Part, doubles, integer, integers, message, messages, text
+from kb_cli.trace.protobuf import Ints, Part, doubles, fixed64s, integer, integers, message, messages, text
 from kb_cli.trace.tracks import Track
 
 _PACKET = 1
@@ -59,6 +59,8 @@ class _Event(IntEnum):
     NAME_IID = 10
     TRACK_UUID = 11
     DOUBLE_COUNTER_VALUE = 44
+    FLOW_IDS = 47
+    TERMINATING_FLOW_IDS = 48
 
 
 class _Type(IntEnum):
@@ -113,9 +115,11 @@ def opening_packet(
     )
 
 
-def slice_packets(sequence: Ints, times: tuple[Ints, Ints], name: Ints, arguments: Sequence[Ints]) -> list[Part]:
+def slice_packets(
+    sequence: Ints, times: tuple[Ints, Ints], name: Ints, arguments: Sequence[Ints], flow: Ints
+) -> list[Part]:
     """Returns for each slice the packets of its begin and its end. *times* are the differences to the event before
-    each.
+    each. *flow* has the flows of the slices, as `Slices` has them, and their signs are equal.
 
     The end names nothing, so it needs no `sequence_flags`: its track and its clock are defaults of the sequence.
     """
@@ -123,6 +127,8 @@ def slice_packets(sequence: Ints, times: tuple[Ints, Ints], name: Ints, argument
     for number, values in enumerate(arguments, start=1):
         argument = [integer(_ANNOTATION_NAME_IID, number), *integers(_ANNOTATION_UINT, values)]
         begin += messages(_Event.DEBUG_ANNOTATIONS, argument)
+    if flow[0]:
+        begin += fixed64s(_Event.FLOW_IDS if flow[0] > 0 else _Event.TERMINATING_FLOW_IDS, np.abs(flow))
     end = [integer(_Event.TYPE, _Type.SLICE_END)]
     flags = integer(_Packet.SEQUENCE_FLAGS, _NEEDS_STATE)
     return [*_event_packets(sequence, times[0], begin, flags), *_event_packets(sequence, times[1], end)]

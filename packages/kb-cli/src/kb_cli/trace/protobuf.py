@@ -26,13 +26,13 @@ class VarintColumn(NamedTuple):
     width: int
 
 
-class DoubleColumn(NamedTuple):
-    """Eight bytes in each message: a float64."""
+class FixedColumn(NamedTuple):
+    """Eight bytes in each message: a float64, or an integer."""
 
-    values: npt.NDArray[np.float64]
+    values: npt.NDArray[np.float64] | Ints
 
 
-Part: TypeAlias = bytes | VarintColumn | DoubleColumn
+Part: TypeAlias = bytes | VarintColumn | FixedColumn
 """Bytes that all messages share, or a column that differs from message to message."""
 
 
@@ -71,7 +71,12 @@ def integers(field: int, values: Ints) -> list[Part]:
 
 def doubles(field: int, values: npt.NDArray[np.float64]) -> list[Part]:
     """Returns the field number *field*, with one of *values* in each message."""
-    return [varint(field << 3 | _FIXED64), DoubleColumn(values)]
+    return [varint(field << 3 | _FIXED64), FixedColumn(values)]
+
+
+def fixed64s(field: int, values: Ints) -> list[Part]:
+    """Returns the field number *field*, with one of *values* in the eight bytes of an integer, in each message."""
+    return [varint(field << 3 | _FIXED64), FixedColumn(values)]
 
 
 def messages(field: int, parts: Sequence[Part]) -> list[Part]:
@@ -96,8 +101,9 @@ def encode(parts: Sequence[Part]) -> bytes:
     table = np.tile(np.frombuffer(fixed, np.uint8), (len(columns[0].values), 1))
     at = 0
     for part in parts:
-        if isinstance(part, DoubleColumn):
-            table[:, at : at + 8] = part.values.astype("<f8")[:, None].view(np.uint8)
+        if isinstance(part, FixedColumn):
+            little = part.values.astype(part.values.dtype.newbyteorder("<"))
+            table[:, at : at + 8] = little[:, None].view(np.uint8)
         elif isinstance(part, VarintColumn):
             _put(table[:, at : at + part.width], part.values)
         at += _nbytes(part)
@@ -114,4 +120,4 @@ def _put(table: npt.NDArray[np.uint8], values: Ints) -> None:
 def _nbytes(part: Part) -> int:
     if isinstance(part, bytes):
         return len(part)
-    return 8 if isinstance(part, DoubleColumn) else part.width
+    return 8 if isinstance(part, FixedColumn) else part.width

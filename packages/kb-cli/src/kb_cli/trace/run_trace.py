@@ -12,7 +12,7 @@ from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.arrange import arrange, pe_order
 from kb_cli.trace.critical_path import PathSegments, path_slices
 from kb_cli.trace.run_log import RunLog
-from kb_cli.trace.slices import Rows, launch_slices, op_slices, pe_of
+from kb_cli.trace.slices import Rows, launch_slices, op_slices, pe_of, talk_slices, whole_flows, with_flows
 from kb_cli.trace.trace_file import Unit
 from kb_cli.trace.tracks import Counters, Slices, Trace
 from kb_cli.trace.window import Window
@@ -35,7 +35,8 @@ def run_trace(
     memories: Slices | None = None,
     counters: Sequence[Counters] = (),
 ) -> Trace:
-    """Returns the trace of a run. A PE with segments of the path has a track for them, above all others.
+    """Returns the trace of a run. A PE with segments of the path has a track for them, above all others, and a kernel
+    that talks to other PEs has its waits and its messages below. A flow leads from each send to its message.
 
     *path* returns the segments, or waits for them; it is called when the services are arranged. *memories* has the
     services of memories, and is cut to the window. *counters* are shown unchanged. Raises KbError for a PE without
@@ -43,12 +44,13 @@ def run_trace(
     """
     strings = found.log.strings
     ops = found.log.ops if shown.pe is None else _of_pe(found.log.ops, strings, shown.pe)
-    services = op_slices(ops, strings, str(found.folder))
-    tables = [services, launch_slices(found.run.results.launches)]
+    services = with_flows(op_slices(ops, strings, str(found.folder)), found.log.tables.get("sends"))
+    of_kernels = [_of_one(each, shown.pe) for each in talk_slices(found.log)]
+    tables = [*of_kernels, services, launch_slices(found.run.results.launches)]
     if path is not None:
-        tables.insert(0, _path_of(path(), shown.pe))
+        tables.insert(0, _of_one(path_slices(path()), shown.pe))
     of_pes = tables[:-1]
-    tables = [shown.window.cut(table) for table in tables]
+    tables = whole_flows([shown.window.cut(table) for table in tables])
     if not any(len(table.track) for table in tables[:-1]):
         raise _nothing(shown.window, of_pes)
     if memories is not None:
@@ -66,9 +68,13 @@ def _of_pe(ops: Rows, strings: list[str], pe: str) -> Rows:
     return ops[np.isin(ops["component"], mine)]
 
 
-def _path_of(path: PathSegments, pe: str | None) -> Slices:
-    slices = path_slices(path)
-    return slices if pe is None else slices.where(np.array([each.group == pe for each in slices.places])[slices.track])
+def _of_one(slices: Slices, pe: str | None) -> Slices:
+    """Returns the slices of *pe*, or all without one."""
+    return (
+        slices
+        if pe is None
+        else slices.where(np.array([each.group == pe for each in slices.places], np.bool_)[slices.track])
+    )
 
 
 def _nothing(window: Window, tables: Sequence[Slices]) -> KbError:

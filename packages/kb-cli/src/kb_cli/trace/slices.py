@@ -1,4 +1,4 @@
-"""Slices of an op log: services of blocks, services of memories, and launches.
+"""Slices of an op log: services of blocks, waits and messages of kernels, services of memories, and launches.
 
 Each PE has a track for every block and stage, in the order of the pipeline. Each memory has a track with the requests
 whose bytes held it. Launches have a track from the host's call to its answer, and one of their kernels.
@@ -23,7 +23,7 @@ from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import LazyServices, memory_spans
 from kb_dataexec.log import Columns, columns_of
-from kb_messages import LogError, StageType
+from kb_messages import LogError, StageType, SyncReason
 
 
 def rows_without_overlap(lane: Ints, start_ps: Ints, end_ps: Ints) -> Ints:
@@ -207,6 +207,75 @@ def launch_slices(launches: Sequence[LaunchTimes]) -> Slices:
     arguments = {"start_ps": start, "end_ps": end, "pes": np.array([each.pes for each in launches] * 2, np.int64)}
     names = [f"launch {number}" for number in range(n)]
     return Slices(_PLACES, np.repeat([0, 1], n), start, end, np.tile(np.arange(n), 2), names, arguments)
+
+
+WAITS, RECEIPTS = "waits for other PEs", "messages"
+"""The titles of the tracks of a kernel that talks to other PEs."""
+
+
+def talk_slices(log: OpLog) -> list[Slices]:
+    """Returns the waits of kernels for other PEs, then the messages that kernels took; none where kernels do not talk.
+
+    A wait has its exact picoseconds. A message has no length: it stands where its kernel took it, with its bytes, its
+    slot, and the times of its credit and its doorbell, and ends the flow of its send.
+    """
+    waits, sends, strings = log.tables.get("waits"), log.tables.get("sends"), log.strings
+    found = []
+    if waits is not None and len(waits):
+        waits = waits[np.lexsort((waits["to_ps"], waits["from_ps"], waits["pe"]))]
+        waits = waits[waits["to_ps"] > waits["from_ps"]]
+        texts = number_pairs(waits["reason"].astype(np.int64) * len(strings) + waits["other"], waits["line"])
+        names = [
+            f"{SyncReason(wait // len(strings)).name.lower()} of {strings[wait % len(strings)]} {strings[line]}"
+            for wait, line in texts.found
+        ]
+        times = {"start_ps": waits["from_ps"], "end_ps": waits["to_ps"]}
+        found.append(_of_kernels(WAITS, waits["pe"], strings, times, (texts.number, names)))
+    if sends is not None and "commands" in log.tables:
+        sends = sends[sends["t_taken_ps"] >= 0]
+        sends = sends[np.lexsort((sends["command_seq"], sends["t_taken_ps"], sends["dst"]))]
+        texts = number_pairs(sends["tag"], sends["line_taken"])
+        names = [f"{strings[tag]} {strings[line]}" for tag, line in texts.found]
+        times = {"start_ps": sends["t_taken_ps"], "end_ps": sends["t_taken_ps"]}
+        shown = {"command": "command_seq", "bytes": "nbytes", "slot": "slot"}
+        shown |= {name: f"t_{name}" for name in ("credit_ps", "rung_ps", "taken_ps")}
+        arguments = {name: sends[column] for name, column in shown.items()}
+        slices = _of_kernels(RECEIPTS, sends["dst"], strings, times, (texts.number, names))
+        found.append(slices._replace(arguments=arguments, flow=-1 - sends["command_seq"]))
+    return found
+
+
+def _of_kernels(
+    title: str, pe: Ints, strings: Sequence[str], times: dict[str, Ints], name: tuple[Ints, list[str]]
+) -> Slices:
+    pes, track = np.unique(pe, return_inverse=True)
+    places = [TrackPlace(strings[each], title) for each in pes.tolist()]
+    return Slices(places, track.astype(np.int64), times["start_ps"], times["end_ps"], *name, times)
+
+
+def with_flows(services: Slices, sends: Rows | None) -> Slices:
+    """Returns *services* with a flow from the last service of each of *sends*, the row of a log's table, if any."""
+    if sends is None:
+        return services
+    command = services.arguments["command"]
+    rows = np.flatnonzero(np.isin(command, sends["command_seq"][sends["t_taken_ps"] >= 0]))
+    rows = rows[np.lexsort((services.end_ps[rows], command[rows]))]
+    last = rows[np.append(np.diff(command[rows]) != 0, True)[: len(rows)]]
+    flow = np.zeros(len(command), np.int64)
+    flow[last] = command[last] + 1
+    return services._replace(flow=flow)
+
+
+def whole_flows(tables: Sequence[Slices]) -> list[Slices]:
+    """Returns *tables* without the flows that have only one end in them."""
+    flows = np.concatenate([np.empty(0, np.int64), *(table.flow for table in tables if table.flow is not None)])
+    whole = np.append(np.intersect1d(flows[flows > 0], -flows[flows < 0]), 0)
+    return [
+        table
+        if table.flow is None
+        else table._replace(flow=np.where(np.isin(np.abs(table.flow), whole), table.flow, 0))
+        for table in tables
+    ]
 
 
 def _ps(ns: float) -> int:

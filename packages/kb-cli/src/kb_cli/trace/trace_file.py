@@ -68,9 +68,26 @@ def _slice_blocks(slices: Slices, unit_ps: int) -> Iterator[bytes]:
         before = np.append(slices.end_ps[max(block.start - 1, 0)] // unit_ps, end[:-1])
         since = np.where(_is_first(track, block), 0, start - before)
         arguments = [values[block] for values in slices.arguments.values()]
-        return encode(slice_packets(track[block], (since, end - start), slices.name[block] + 1, arguments))
+        flow = np.zeros(len(start), np.int64) if slices.flow is None else slices.flow[block]
+        columns = [track[block], since, end - start, slices.name[block] + 1, flow, *arguments]
+        return _encoded_by_flow(columns, np.sign(flow))
 
     yield from _ahead(encoded, _blocks(len(track)))
+
+
+def _encoded_by_flow(columns: list[Ints], sign: Ints) -> bytes:
+    """Returns the packets of the slices of *columns*. Those of one *sign* of flows have one length."""
+    found = [b""] * len(sign)
+    for each in np.unique(sign).tolist():
+        rows = np.flatnonzero(sign == each)
+        track, since, lasted, name, flow, *arguments = (column[rows] for column in columns)
+        packets = encode(slice_packets(track, (since, lasted), name, arguments, flow))
+        if len(rows) == len(sign):
+            return packets
+        width = len(packets) // len(rows)
+        for at, row in enumerate(rows.tolist()):
+            found[row] = packets[at * width : (at + 1) * width]
+    return b"".join(found)
 
 
 def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:

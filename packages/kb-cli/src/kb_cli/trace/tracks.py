@@ -27,7 +27,9 @@ class Slices(NamedTuple):
     """Slices of any number of tracks. All arrays are int64 and have one element for each slice.
 
     *track* is an index of *places*, and *name* of *names*. *arguments*, by name, are shown with the slice and are 0 or
-    more. Slices of one track stand together, in the order of their starts, and do not overlap.
+    more. An arrow, called flow, leads from the slice whose *flow* is n (1 or more) to the slice whose flow is -n; 0
+    stands for none, and None for none at all. Slices of one track stand together, in the order of their starts, and do
+    not overlap.
     """
 
     places: Sequence[TrackPlace]
@@ -37,12 +39,14 @@ class Slices(NamedTuple):
     name: Ints
     names: Sequence[str]
     arguments: Mapping[str, Ints]
+    flow: Ints | None = None
 
     def where(self, kept: npt.NDArray[np.bool_] | Ints) -> Slices:
         """Returns the slices for which *kept* is true, or whose numbers are in *kept*, in its order."""
         arguments = {name: values[kept] for name, values in self.arguments.items()}
         track, start, end, name = (values[kept] for values in (self.track, self.start_ps, self.end_ps, self.name))
-        return Slices(self.places, track, start, end, name, self.names, arguments)
+        flow = None if self.flow is None else self.flow[kept]
+        return Slices(self.places, track, start, end, name, self.names, arguments, flow)
 
 
 class Counters(NamedTuple):
