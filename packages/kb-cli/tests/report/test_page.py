@@ -132,4 +132,4 @@ def test_channels_of_512_pes_that_differ_stay_short():
     assert "pe11 -&gt; pe12" in page
     assert "500 more: see --json" in page
     assert "pe12 -&gt; pe13" not in page
-    assert "PEs that talk" not in report_page(report_of(1), "", None).decode()
+    assert "Channels" not in report_page(report_of(1), "", None).decode()

@@ -16,8 +16,10 @@ from web_client import Client, served
 from kb_cli.main import kb
 from kb_cli.report.pictures.lanes import coverage
 from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_cli.web.answers.messages import message_of
 from kb_cli.web.colourings import OTHERS, by_words
 from kb_cli.web.lane_table import FULL, LaneTable
+from kb_cli.web.run_timeline import OPS, WAITS, RunTimeline
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import paths
 
@@ -232,7 +234,7 @@ WINDOW = {"table": "ops", "lanes": 0, "t0": 0, "t1": 5, "pixels": 9}
         ("window", {"pixels": 0}, "pixels: got '0', needs a whole number from 1 to 4096"),
         ("window", {"t0": "1e3"}, f"t0: got '1e3', needs a whole number from 0 to {2**53}"),
         ("window", {"colour": "x"}, "colour: got 'x', needs one of stage, line, command, path"),
-        ("lanes", {"table": "../ops"}, "table: got '../ops', needs one of ops, memories, launches, path"),
+        ("lanes", {"table": "../ops"}, "table: got '../ops', needs one of ops, waits, memories, launches, path"),
         ("slice", {"op": 10**9}, "op: got 1000000000, needs an op of the log, 0 to "),
         ("sums", {"t0": 7, "t1": 7}, "t0, t1: got a window without time, 7 to 7 ps, needs an end after the begin"),
         ("find", {"what": "pe" + " " * 20_000}, "search: got 20002 characters, needs at most 200"),
@@ -312,3 +314,24 @@ def test_lanes_of_a_million_slices_answer_from_sums() -> None:
     found = table.window(0, edges, kinds, 8)
     wanted = coverage(start[: n // 2], slices.end_ps[: n // 2], edges)
     assert np.abs(found.cover - FULL * wanted).max() <= 0.5 + 1e-6
+
+
+def test_a_send_and_the_wait_for_it_show_one_message(tmp_path: Path) -> None:
+    stencil = ["stencil", "-p", "rows=16", "-p", "width=16", "-p", "pes=4", "--levers", "none"]
+    assert CliRunner().invoke(kb, ["run", *stencil, "--out", str(tmp_path)], catch_exceptions=False).exit_code == 0
+    (folder,) = tmp_path.iterdir()
+    log = read_log(folder / "log")
+    timeline = RunTimeline(folder, log, [])
+    waits, ops = timeline.table(WAITS), timeline.table(OPS)
+    longest = int(np.argmax(waits.busy_ps()))
+    message = message_of(timeline, WAITS, longest)
+    assert message is not None
+    assert message.waited
+    assert (message.taken.table, message.taken.t_ps) == (WAITS, message.taken_ps) == (WAITS, waits.end_ps[longest])
+    assert waits.lanes[message.taken.lane].group == message.dst
+    assert ops.lanes[message.sent.lane] == TrackPlace(message.src, "pe_dma: dma_write")
+    (send,) = log.tables["sends"][log.tables["sends"]["t_rung_ps"] == message.rung_ps][:1]
+    assert (message.nbytes, message.slot) == (send["nbytes"], send["slot"])
+    assert message_of(timeline, OPS, timeline.row_of(message.op)) == message
+    reads = np.flatnonzero([ops.stages[each] == "dma_read" for each in ops.slices.name])
+    assert message_of(timeline, OPS, int(reads[0])) is None

@@ -214,35 +214,49 @@ WAITS, RECEIPTS = "waits for other PEs", "messages"
 
 
 def talk_slices(log: OpLog) -> list[Slices]:
-    """Returns the waits of kernels for other PEs, then the messages that kernels took; none where kernels do not talk.
+    """Returns the waits of kernels for other PEs, then the messages that kernels took, as far as *log* has any."""
+    found = wait_slices(log), message_slices(log)
+    return [each for each in found if each is not None]
 
-    A wait has its exact picoseconds. A message has no length: it stands where its kernel took it, with its bytes, its
-    slot, and the times of its credit and its doorbell, and ends the flow of its send.
+
+def wait_slices(log: OpLog) -> Slices | None:
+    """Returns the waits of kernels that took time, each with its exact picoseconds; None for a log without waits.
+
+    A slice has the name of its reason, the other PE and the kernel line.
     """
-    waits, sends, strings = log.tables.get("waits"), log.tables.get("sends"), log.strings
-    found = []
-    if waits is not None and len(waits):
-        waits = waits[np.lexsort((waits["to_ps"], waits["from_ps"], waits["pe"]))]
-        waits = waits[waits["to_ps"] > waits["from_ps"]]
-        texts = number_pairs(waits["reason"].astype(np.int64) * len(strings) + waits["other"], waits["line"])
-        names = [
-            f"{SyncReason(wait // len(strings)).name.lower()} of {strings[wait % len(strings)]} {strings[line]}"
-            for wait, line in texts.found
-        ]
-        times = {"start_ps": waits["from_ps"], "end_ps": waits["to_ps"]}
-        found.append(_of_kernels(WAITS, waits["pe"], strings, times, (texts.number, names)))
-    if sends is not None and "commands" in log.tables:
-        sends = sends[sends["t_taken_ps"] >= 0]
-        sends = sends[np.lexsort((sends["command_seq"], sends["t_taken_ps"], sends["dst"]))]
-        texts = number_pairs(sends["tag"], sends["line_taken"])
-        names = [f"{strings[tag]} {strings[line]}" for tag, line in texts.found]
-        times = {"start_ps": sends["t_taken_ps"], "end_ps": sends["t_taken_ps"]}
-        shown = {"command": "command_seq", "bytes": "nbytes", "slot": "slot"}
-        shown |= {name: f"t_{name}" for name in ("credit_ps", "rung_ps", "taken_ps")}
-        arguments = {name: sends[column] for name, column in shown.items()}
-        slices = _of_kernels(RECEIPTS, sends["dst"], strings, times, (texts.number, names))
-        found.append(slices._replace(arguments=arguments, flow=-1 - sends["command_seq"]))
-    return found
+    waits, strings = log.tables.get("waits"), log.strings
+    if waits is None:
+        return None
+    waits = waits[waits["to_ps"] > waits["from_ps"]]
+    waits = waits[np.lexsort((waits["to_ps"], waits["from_ps"], waits["pe"]))]
+    texts = number_pairs(waits["reason"].astype(np.int64) * len(strings) + waits["other"], waits["line"])
+    names = [
+        f"{SyncReason(wait // len(strings)).name.lower()} of {strings[wait % len(strings)]} {strings[line]}"
+        for wait, line in texts.found
+    ]
+    times = {"start_ps": waits["from_ps"], "end_ps": waits["to_ps"]}
+    return _of_kernels(WAITS, waits["pe"], strings, times, (texts.number, names))
+
+
+def message_slices(log: OpLog) -> Slices | None:
+    """Returns the messages that kernels took; None for a log without messages.
+
+    A message has no length: it stands where its kernel took it, with its bytes, its slot, and the times of its credit
+    and its doorbell, and ends the flow of its send.
+    """
+    sends, strings = log.tables.get("sends"), log.strings
+    if sends is None:
+        return None
+    sends = sends[sends["t_taken_ps"] >= 0]
+    sends = sends[np.lexsort((sends["command_seq"], sends["t_taken_ps"], sends["dst"]))]
+    texts = number_pairs(sends["tag"], sends["line_taken"])
+    names = [f"{strings[tag]} {strings[line]}" for tag, line in texts.found]
+    times = {"start_ps": sends["t_taken_ps"], "end_ps": sends["t_taken_ps"]}
+    shown = {"command": "command_seq", "bytes": "nbytes", "slot": "slot"}
+    shown |= {name: f"t_{name}" for name in ("credit_ps", "rung_ps", "taken_ps")}
+    arguments = {name: sends[column] for name, column in shown.items()}
+    slices = _of_kernels(RECEIPTS, sends["dst"], strings, times, (texts.number, names))
+    return slices._replace(arguments=arguments, flow=-1 - sends["command_seq"])
 
 
 def _of_kernels(

@@ -12,17 +12,18 @@ from kb_cli.run.base.result import LaunchTimes
 from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.critical_path import segment_name, segment_texts
 from kb_cli.trace.protobuf import Ints
-from kb_cli.trace.slices import launch_slices, memory_slices, op_slices
+from kb_cli.trace.slices import launch_slices, memory_slices, op_slices, wait_slices
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_cli.web.colourings import COMMAND, PATH, STAGE, by_command, by_one_line, by_path, by_words
 from kb_cli.web.lane_table import Kinds, LaneTable
 from kb_cli.web.lazy_parts import LazyParts
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import Causes, PathColumns
+from kb_dataexec.log import TABLE_DTYPES
 from kb_messages import KbError
 
-OPS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "memories", "launches", "path")
-"""The tables. `path` has the critical path as one lane."""
+OPS, WAITS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "waits", "memories", "launches", "path")
+"""The tables. `waits` has the waits of kernels for other PEs, and `path` the critical path as one lane."""
 _PART_OF_TABLE: Final = {"kernels": "the critical path", "transfers": "the service of memories"}
 """The content of auxiliary tables of a log, as words. A run writes these tables when it ends."""
 _MOST_CHAINS: Final = 4
@@ -62,12 +63,20 @@ class RunTimeline:
     def tables(self) -> list[str]:
         """The names of the tables that the run has."""
         has_path = "kernels" not in self.log.missing and len(self.log.table("kernels")) > 0
-        there = {MEMORIES: "transfers" not in self.log.missing, LAUNCHES: bool(self.launches), CRITICAL: has_path}
+        waits = self.log.tables.get("waits", np.empty(0, TABLE_DTYPES["waits"]))
+        there = {WAITS: bool((waits["to_ps"] > waits["from_ps"]).any())}
+        there |= {MEMORIES: "transfers" not in self.log.missing, LAUNCHES: bool(self.launches), CRITICAL: has_path}
         return [OPS, *(name for name, is_there in there.items() if is_there)]
 
     def table(self, name: str) -> LaneTable:
         """Returns the table *name*. Raises KbError where the run has none, with the reason."""
-        makers = {OPS: self._ops, MEMORIES: self._memories, LAUNCHES: self._launches, CRITICAL: self._critical}
+        makers = {
+            OPS: self._ops,
+            WAITS: self._waits,
+            MEMORIES: self._memories,
+            LAUNCHES: self._launches,
+            CRITICAL: self._critical,
+        }
         if name not in makers:
             raise KbError("table", repr(name[:40]), f"one of {', '.join(TABLES)}")
         return self._parts.part(name, makers[name])
@@ -75,6 +84,13 @@ class RunTimeline:
     def _ops(self) -> LaneTable:
         slices = op_slices(self.log.ops, self.log.strings, str(self.folder))
         return LaneTable(slices, *_words(slices.names))
+
+    def _waits(self) -> LaneTable:
+        slices = wait_slices(self.log)
+        if slices is None:
+            raise KbError("table", WAITS, "a log with waits of kernels for other PEs")
+        words = [name.split(" ", 3) for name in slices.names]  # reason, "of", PE, line
+        return LaneTable(slices, [reason for reason, *_ in words], [line for *_, line in words])
 
     def _memories(self) -> LaneTable:
         slices = memory_slices(self.log)

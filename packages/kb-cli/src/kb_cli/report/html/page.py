@@ -110,21 +110,19 @@ def chosen_tiles_section(chosen: list[ChosenTile]) -> Markup:
     return section("Tiles", text, table(("line", "tile", "GEMMs"), rows))
 
 
-def talk_section(report: TimeReport) -> Markup:
-    """Returns the section "PEs that talk": the waits for other PEs and the channels, the longest ones first."""
-    text = (
-        "The waits of all programs for others by line and reason. Channels with equal numbers share a row. The way of "
-        "a message goes from its credit to its doorbell."
-    )
-    parts = []
-    for headers, cells in (
-        (WAIT_HEADERS, wait_cells(report.sync_waits)),
-        (CHANNEL_HEADERS, channel_cells(report.channels)),
+def talk_sections(report: TimeReport) -> list[Markup]:
+    """Returns the sections "Waits for other PEs" and "Channels" of programs that talk, as far as there are any."""
+    waits = "The times of all PEs are added up, by line and reason."
+    channels = "Channels with equal numbers share a row. The way of a message goes from its credit to its doorbell."
+    found = []
+    for title, text, headers, cells in (
+        ("Waits for other PEs", waits, WAIT_HEADERS, wait_cells(report.sync_waits)),
+        ("Channels", channels, CHANNEL_HEADERS, channel_cells(report.channels)),
     ):
         rows, more = first_rows(cells)
-        parts += [table(headers, rows, text=2)] if rows else []
-        parts += [element("p", f"{more} more: see --json", class_="soft")] if more else []
-    return section("PEs that talk", text, *parts)
+        rest = [element("p", f"{more} more: see --json", class_="soft")] if more else []
+        found += [section(title, text, table(headers, rows, text=2), *rest)] if rows else []
+    return found
 
 
 def _source_rows(report: TimeReport, source: str) -> Iterator[Markup]:
@@ -272,7 +270,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         *([levers_section(report.levers)] if isinstance(report.levers, list) else []),
         lines_section(report, source),
         *([chosen_tiles_section(report.chosen_tiles)] if isinstance(report.chosen_tiles, list) else []),
-        *([talk_section(report)] if report.sync_waits or report.channels else []),
+        *talk_sections(report),
         roofline_section(report),
         *([] if lanes is None else [lanes_section(lanes)]),
         pes_section(report),

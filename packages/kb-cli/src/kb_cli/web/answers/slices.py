@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_cli.web.answer import WebAnswer, json_answer
+from kb_cli.web.answers.messages import ShownMessage, message_of
 from kb_cli.web.answers.timeline import LATEST_PS
 from kb_cli.web.lane_table import LaneTable
 from kb_cli.web.run_timeline import OPS, RunTimeline
@@ -36,7 +37,7 @@ class SliceRecord(Struct, frozen=True, kw_only=True):
 
 
 class ShownSlice(Struct, frozen=True, kw_only=True):
-    """A slice of a lane, and the ops of its neighbours there, None for none."""
+    """A slice of a lane, the ops of its neighbours there, and its message, None for none."""
 
     table: str
     lane: int
@@ -48,6 +49,7 @@ class ShownSlice(Struct, frozen=True, kw_only=True):
     record: SliceRecord | None
     before: int | None
     after: int | None
+    message: ShownMessage | None = None
 
 
 class NoSlice(Struct, frozen=True, kw_only=True):
@@ -85,6 +87,7 @@ def shown_slice(timeline: RunTimeline, name: str, row: int) -> ShownSlice:
         record=None if op is None else record_of(timeline, op),
         before=_op(table, row - 1) if row > rows.start else None,
         after=_op(table, row + 1) if row + 1 < rows.stop else None,
+        message=message_of(timeline, name, row),
     )
 
 

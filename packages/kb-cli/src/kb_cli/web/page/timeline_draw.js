@@ -31,7 +31,7 @@ export class Drawing {
         return view.t0 + (x - this.names) / (this.width - this.names) * (view.t1 - view.t0);
     }
 
-    draw({view, rows, scroll, windows, selected, marks, hover, path}) {
+    draw({view, rows, scroll, windows, selected, marks, hover, path, arrow}) {
         const {context: to} = this;
         to.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         to.clearRect(0, 0, this.width, this.height);
@@ -46,6 +46,7 @@ export class Drawing {
         to.rect(0, TOP, this.width, this.height - TOP);
         to.clip();
         for (const row of visible) this.row(row, row.y - scroll + TOP, view, windows, selected);
+        if (arrow) this.arrow(arrow.t.map((t) => this.x(t, view)), arrow.heights.map((y) => y - scroll + TOP));
         to.restore();
         this.lane({table: "path", lane: 0}, AXIS, ROW, view, windows, selected);
         this.name("critical path", 8, AXIS + ROW / 2, this.ink.ink);
@@ -150,6 +151,29 @@ export class Drawing {
         to.strokeStyle = this.ink.ink;
         to.lineWidth = 2;
         to.strokeRect(left - 1, y - 1, Math.max(right - left, 1) + 2, height + 2);
+    }
+
+    // An arrow between two points, as far as it is right of the names.
+    arrow([x0, x1], [y0, y1]) {
+        const {context: to} = this;
+        const turn = Math.atan2(y1 - y0, x1 - x0);
+        const wing = (by) => [x1 - 9 * Math.cos(turn + by), y1 - 9 * Math.sin(turn + by)];
+        to.save();
+        to.beginPath();
+        to.rect(this.names, TOP, this.width - this.names, this.height - TOP);
+        to.clip();
+        for (const [ink, width] of [[this.ink.page, 4], [this.ink.ink, 1.75]]) {
+            to.strokeStyle = ink;
+            to.lineWidth = width;
+            to.beginPath();
+            to.moveTo(x0, y0);
+            to.lineTo(x1, y1);
+            to.moveTo(...wing(0.45));
+            to.lineTo(x1, y1);
+            to.lineTo(...wing(-0.45));
+            to.stroke();
+        }
+        to.restore();
     }
 
     axis(view) {

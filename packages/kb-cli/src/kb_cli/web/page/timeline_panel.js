@@ -65,18 +65,41 @@ export function selection(timeline, found) {
         for (const [name, ps] of Object.entries(record.waits_ps)) facts.push([`waited: ${WAITS[name]}`, exact(ps)]);
         if (record.out_ps > found.t1_ps) facts.push(["then held up, the next queue was full", exact(record.out_ps - found.t1_ps)]);
     }
+    facts.push(...ofMessage(found.message));
     const links = record ? [
         h("a", {href: page.link({view: "why", op: record.op, t0: null, t1: null})}, "Why only then?"),
         record.line ? h("a", {href: page.link({view: "source", line: record.line})}, record.line) : null,
     ] : [];
     const steps = [["◂ before", found.before], ["after ▸", found.after]].filter(([, op]) => op !== null).map(([text, op]) =>
         h("button", {onclick: () => timeline.choose({op})}, text));
+    steps.push(...otherEnd(timeline, found));
     return [
         h("h2", null, found.name), h("p", {class: "links"}, links), h("dl", {class: "facts"},
             facts.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])),
         h("p", null, steps, " ", h("button", {onclick: () => timeline.fit()}, "Zoom to it"), " ",
             copier(() => [["what", found.name], ...facts].map((row) => row.join("\t")).join("\n"))),
     ];
+}
+
+function ofMessage(message) {
+    if (!message) return [];
+    const facts = [
+        ["message", `${count(message.nbytes)} B, ${message.tag}, slot ${message.slot}`],
+        ["sent by", `${message.src}, ${message.line_sent}`], ["to", [message.dst, message.line_taken].filter((each) => each).join(", ")],
+        ["credit", exact(message.credit_ps)], ["doorbell", exact(message.rung_ps)],
+    ];
+    if (message.taken_ps !== null) facts.push(["taken", exact(message.taken_ps)]);
+    if (message.freed_ps !== null) facts.push(["slot free again", exact(message.freed_ps)]);
+    return facts;
+}
+
+// A button to the other end of a message: from the wait to the send, or from the send to the wait.
+function otherEnd(timeline, {table, message}) {
+    if (!message) return [];
+    if (table !== "ops") return [h("button", {onclick: () => timeline.choose({op: message.op})}, "its send")];
+    if (!message.waited) return [];
+    const {table: waits, lane, t_ps: t} = message.taken;
+    return [h("button", {onclick: () => timeline.choose({table: waits, lane, t: t - 1})}, "the wait for it")];
 }
 
 export async function search(timeline, what) {

@@ -10,6 +10,7 @@ export class Rows {
         this.groups = tables.flatMap(([table, groups]) => groups.map((group) => ({
             table, name: group.name, lanes: group.lanes.map((each) => ({table, ...each, group: group.name})), open: true,
         })));
+        this.groups = joined(this.groups);
         const pes = this.groups.filter((each) => each.table === "ops").length;
         for (const group of this.groups) group.open = pes <= OPEN_PES ? group.lanes.length <= 16 : group.table === "launches";
         this.place();
@@ -68,10 +69,19 @@ export class Rows {
 
     // The row of a lane; its group is opened.
     show(table, lane) {
-        const group = this.groups.find((each) => each.table === table && each.lanes.some((one) => one.lane === lane));
+        const group = this.groups.find((each) => each.lanes.some((one) => one.table === table && one.lane === lane));
         if (!group) return undefined;
         if (!group.open) this.toggle(group);
         return this.rows.find((row) => row.lane && row.lane.table === table && row.lane.lane === lane);
+    }
+
+    // The height of the middle of a lane, which may be a strip of a folded group.
+    middle(table, lane) {
+        for (const row of this.rows) {
+            const at = row.lanes.findIndex((one) => one.table === table && one.lane === lane);
+            if (at >= 0) return row.y + row.height * (at + 0.5) / row.lanes.length;
+        }
+        return undefined;
     }
 
     // The lane at a height: in a folded group the one whose strip is there.
@@ -81,4 +91,15 @@ export class Rows {
         if (row.lane) return row.lane;
         return row.lanes[Math.min(Math.floor((y - row.y) / row.height * row.lanes.length), row.lanes.length - 1)];
     }
+}
+
+// Groups of one PE in one: the waits of its kernel stand above its services.
+function joined(groups) {
+    const found = new Map();
+    for (const group of groups) {
+        const first = group.table === "waits" ? found.get(group.name) : undefined;
+        if (first) first.lanes = [...group.lanes, ...first.lanes];
+        else found.set(group.table === "ops" ? group.name : `${group.table} ${group.name}`, group);
+    }
+    return [...found.values()];
 }

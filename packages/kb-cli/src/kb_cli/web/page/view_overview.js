@@ -19,7 +19,7 @@ export async function show(place, page) {
         report.band ? h("p", {class: "soft"}, `Latency on a device: ${report.band}`) : null,
         report.notes.map(note),
         page.state.line ? ofLine(report, page) : null,
-        path(report, page), light(report), section("Levers", null, levers), lines(report, page), tiles(report, page),
+        path(report, page), light(report), section("Levers", null, levers), lines(report, page), tiles(report, page), talk(report, page),
         pes(report), configuration(report, folder));
     json("levers", {run: page.state.run}).then(
         (found) => levers.replaceChildren(...chances(found, folder)),
@@ -105,6 +105,25 @@ function tiles(report, page) {
     const rows = report.chosen_tiles.map((each) => [line(each.line, page), each.tile, count(each.commands)]);
     return section("Tiles", "The chip chose these tiles, M x N x K in elements, for GEMMs that leave their tile open.",
         table(["line", "tile", "GEMMs"], rows));
+}
+
+function talk(report, page) {
+    const {sync_waits: waits, channels} = report;
+    if (!waits && !channels) return null;
+    const longest = (each) => each.longest_ps ? [duration(each.longest_ps), each.pe, each.other] : ["-", "-", "-"];
+    const waiting = (waits ?? []).slice(0, MOST).map((each) =>
+        [line(each.line, page), each.reason, count(each.count), duration(each.waited_ps), ...longest(each)]);
+    const ways = (channels ?? []).slice(0, MOST).map((each) => [`${each.src} -> ${each.dst}`, each.tag.replace(/^tag /, ""),
+        count(each.channels), count(each.messages), quantity(each.nbytes, "B"), duration(each.mean_ps), duration(each.longest_ps),
+        count(each.slots), each.busy_slots.toFixed(2)]);
+    return [
+        waiting.length ? section("Waits for other PEs", "The times of all PEs are added up, by line and reason.",
+            table(["waits for other PEs", "for a", "times", "waited", "longest", "of", "for"], waiting, {text: 2})) : null,
+        ways.length ? section("Channels",
+            "Channels with equal numbers share a row. The way of a message goes from its credit to its doorbell.",
+            table(["channel", "tag", "alike", "messages", "bytes", "mean way", "longest way", "slots", "slots busy"], ways, {text: 2}))
+            : null,
+    ];
 }
 
 function pes(report) {

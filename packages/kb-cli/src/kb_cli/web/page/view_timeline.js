@@ -14,8 +14,8 @@ import {hint, legend, search, selection, tools} from "/timeline_panel.js";
 
 const LEAST_PS = 10; // the shortest window
 const AGAIN_MS = 3000; // between two looks at the log of a run that goes on
-const FURTHER = ["memories", "launches", "path"]; // asked for when the first lanes are drawn, because they take longer
-const TABLES = ["ops", "memories", "launches"];
+const FURTHER = ["waits", "memories", "launches", "path"]; // asked for when the first lanes are drawn, because they take longer
+const TABLES = ["ops", "waits", "memories", "launches"];
 
 export async function show(place, page) {
     const found = new Timeline(place, page);
@@ -216,11 +216,18 @@ class Timeline {
         const scroll = this.lanes.scrollTop;
         this.ask(scroll, height, width);
         this.drawing.draw({view: this.view, rows: this.rows, scroll, windows: this.windows, selected: this.selected,
-            marks: this.marks, hover: this.hover, path: this.pathText()});
+            marks: this.marks, hover: this.hover, path: this.pathText(), arrow: this.arrow()});
         this.tell(scroll, height);
         this.between.show();
         clearTimeout(this.keeping);
         this.keeping = setTimeout(() => this.keep(), 300);
+    }
+
+    // The arrow of the message that is selected: its ends in time, and their heights among the rows.
+    arrow() {
+        const {sent, taken} = this.selected?.message ?? {};
+        const heights = [sent, taken].map((end) => end && this.rows.middle(end.table, end.lane));
+        return heights.includes(undefined) || heights.includes(null) ? null : {t: [sent.t_ps, taken.t_ps], heights};
     }
 
     pathText() {
