@@ -137,6 +137,19 @@ def test_pes_and_their_servers_are_drawn_in_order(page: Page, folder: Path, tmp_
         check_order(page, ["memories", *served, "sip0.cube0.hbm0", "sip0.cube0.hbm7", "links"])
 
 
+def test_arrows_lead_from_sends_to_messages(page: Page, tmp_path: Path) -> None:
+    stencil = ["stencil", "-p", "rows=16", "-p", "width=16", "-p", "pes=4"]
+    folder = Path(json.loads(run_kb("run", *stencil, "--out", tmp_path, "--json"))["run_dir"])
+    run_kb("trace", folder, "-o", tmp_path / "x.pftrace", "--unit", "ps")
+    sends = read_log(folder / "log").tables["sends"]
+    with opened(page, tmp_path / "x.pftrace") as sql:
+        ends = """select begun.name like 'dma_write %', ended.ts, track.name
+            from flow join slice begun on flow.slice_out = begun.id join slice ended on flow.slice_in = ended.id
+            join track on ended.track_id = track.id order by ended.ts"""
+        assert sql(ends) == [[1, ps, "messages"] for ps in sorted(sends["t_taken_ps"].tolist())]
+        assert sql("select name from stats where name like 'flow_%' and value > 0") == []
+
+
 def title(page: Page, text: str) -> Locator:
     """The title of a track, over which the page lays a shortened one."""
     return page.locator(".pf-track__title-popup", has_text=re.compile(f"^{re.escape(text)}$"))

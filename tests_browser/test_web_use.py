@@ -337,3 +337,24 @@ def test_a_link_with_a_search_shows_what_it_found(shown: Shown, copied: Path) ->
     shown.until("document.querySelector('ol.found button')")
     assert shown.page.locator("input[type=search]").input_value() == "dma_read"
     assert shown.said == []
+
+
+def test_a_send_leads_to_the_wait_for_its_message(browser: Browser, tmp_path: Path) -> None:
+    folder = new_run(tmp_path, "stencil", "-p", "rows=32", "-p", "width=32", "-p", "pes=4")
+    log = read_log(folder / "log")
+    sends, waits = log.tables["sends"], log.tables["waits"]
+    waited = waits[(waits["to_ps"] > waits["from_ps"]) & (waits["by_seq"] >= 0)][0]
+    op = int(log.ops["op_id"][log.ops["command_seq"] == waited["by_seq"]][0])
+    (send,) = sends[sends["command_seq"] == waited["by_seq"]]
+    with served(tmp_path) as server:
+        shown = Shown(browser.new_page(), server)
+        shown.go(view="timeline", run=shown.id(folder), op=op)
+        shown.until("document.querySelector('.facts')")
+        assert f"{send['nbytes']} B" in shown.page.locator(".facts").inner_text()
+        shown.drawn()
+        shown.keep("timeline-message")
+        shown.page.get_by_role("button", name="the wait for it").click()
+        shown.until("document.querySelector('aside h2').innerText.startsWith('message of')")
+        shown.page.get_by_role("button", name="its send").click()
+        shown.until("document.querySelector('aside h2').innerText.startsWith('dma_write')")
+        assert shown.said == []

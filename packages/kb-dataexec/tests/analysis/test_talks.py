@@ -46,15 +46,21 @@ def test_waits_by_line_and_reason_name_the_longest():
 
 
 def test_equal_channels_share_a_row_and_a_held_slot_is_full_to_the_end():
-    """pe0 -> pe1 and pe1 -> pe2: two messages each, 20 and 30 ps. Slots hold 10 to 60, and 30 to 90: 110 of 80 ps."""
-    rows = [(10, 30, 40, 60), (30, 60, 90, -1)]
-    sends = [send(2 * pe + at, pe + 1, at, times) for pe in range(2) for at, times in enumerate(rows)]
-    on_the_way = send(4, 0, 0, (50, -1, -1, -1))
+    """pe0 -> pe1 and pe1 -> pe2: two messages each, 20 and 30 ps. Slots are full from 10 to 60 and from 30 to 90 ps,
+    and in the other channel from 10 to 50: 110 and 100 of 80 ps.
+    """
+    sends = [
+        send(0, 1, 0, (10, 30, 40, 60)),
+        send(1, 1, 1, (30, 60, 90, -1)),
+        send(2, 2, 0, (10, 30, 40, 50)),
+        send(3, 2, 1, (30, 60, 90, -1)),
+        send(4, 0, 0, (50, -1, -1, -1)),
+    ]
     commands = [{"command_seq": seq, "pe": seq // 2} for seq in range(5)]
-    assert channels(log_with(commands=commands, sends=[*sends, on_the_way])) == [
+    assert channels(log_with(commands=commands, sends=sends)) == [
         Channels(
             src="pe0", dst="pe1", tag="tag 0", channels=2, messages=2, nbytes=128,
-            mean_ps=25, longest_ps=30, slots=2, busy_slots=110 / 80,
+            mean_ps=25, longest_ps=30, slots=2, busy_slots=(110 / 80 + 100 / 80) / 2,
         )
     ]  # fmt: skip
 

@@ -28,12 +28,13 @@ class SyncWaits(Struct, frozen=True, kw_only=True):
 
 
 class Channels(Struct, frozen=True, kw_only=True):
-    """Channels with equal numbers, all with the tag `tag`. `channels` counts them; the first leads from `src` to `dst`.
+    """Channels with equal messages and ways, all with the tag `tag`. `channels` counts them; the first leads from `src`
+    to `dst`.
 
     Each has `messages` with `nbytes` bytes in all. `mean_ps` and `longest_ps` are the picoseconds from the credit to
     the doorbell; the mean is rounded down. `slots` counts the slots that had messages, and `busy_slots` is the mean
-    number of slots with a message from the first credit to the moment at which the last slot came free. A slot has its
-    message from the credit on until the receiver frees the slot.
+    number of slots with a message, from the first credit to the moment at which the last slot came free, and over the
+    channels. A slot has its message from the credit on until the receiver frees the slot.
     """
 
     src: str
@@ -83,44 +84,43 @@ def channels(log: OpLog) -> list[Channels]:
     order = np.argsort(commands["command_seq"], kind="stable")
     at = np.searchsorted(commands["command_seq"], sends["command_seq"], sorter=order)
     src = commands["pe"][order[at]]
-    alike: dict[tuple[int, ...], list[int]] = {}
+    alike: dict[tuple[int, ...], list[tuple[int, float]]] = {}
     for rows in _rows_by(numbered_rows(src, sends["dst"], sends["tag"])):
-        alike.setdefault(_numbers(sends[rows]), []).append(int(rows[0]))
+        alike.setdefault(_numbers(sends[rows]), []).append((int(rows[0]), _busy_slots(sends[rows])))
     found = []
-    for (tag, messages, nbytes, way_ps, longest_ps, slots, busy_ps, span_ps), firsts in alike.items():
+    for (tag, messages, nbytes, way_ps, longest_ps, slots), members in alike.items():
+        first = members[0][0]
         each = Channels(
-            src=log.strings[src[firsts[0]]],
-            dst=log.strings[sends["dst"][firsts[0]]],
+            src=log.strings[src[first]],
+            dst=log.strings[sends["dst"][first]],
             tag=log.strings[tag],
-            channels=len(firsts),
+            channels=len(members),
             messages=messages,
             nbytes=nbytes,
             mean_ps=way_ps // messages,
             longest_ps=longest_ps,
             slots=slots,
-            busy_slots=busy_ps / span_ps if span_ps else 0.0,
+            busy_slots=sum(busy for _, busy in members) / len(members),
         )
         found.append(each)
     return sorted(found, key=lambda each: -each.mean_ps * each.messages * each.channels)
 
 
 def _numbers(sends: Array) -> tuple[int, ...]:
-    """The tag of the messages of one channel, their count and bytes, the sum and the longest of their times, the slots,
-    and the sum of the times of full slots with the time over which these are spread.
-    """
-    way_ps, freed_ps = sends["t_rung_ps"] - sends["t_credit_ps"], sends["t_freed_ps"]
-    end_ps = max(int(sends["t_rung_ps"].max()), int(sends["t_taken_ps"].max()), int(freed_ps.max()))
-    busy_ps = np.where(freed_ps < 0, end_ps, freed_ps) - sends["t_credit_ps"]
-    return (
-        int(sends["tag"][0]),
-        len(sends),
-        int(sends["nbytes"].sum()),
-        int(way_ps.sum()),
-        int(way_ps.max()),
-        len(np.unique(sends["slot"])),
-        int(busy_ps.sum()),
-        end_ps - int(sends["t_credit_ps"].min()),
-    )
+    """The tag of the messages of one channel, their count and bytes, the sum and the longest of their ways, the number
+    of slots."""
+    way_ps = sends["t_rung_ps"] - sends["t_credit_ps"]
+    slots = len(np.unique(sends["slot"]))
+    tag, nbytes = int(sends["tag"][0]), int(sends["nbytes"].sum())
+    return tag, len(sends), nbytes, int(way_ps.sum()), int(way_ps.max()), slots
+
+
+def _busy_slots(sends: Array) -> float:
+    """The mean number of slots with a message in one channel. A slot that stayed full counts up to the last time."""
+    freed_ps, start_ps = sends["t_freed_ps"], sends["t_credit_ps"]
+    end_ps = max(int(sends[name].max()) for name in ("t_rung_ps", "t_taken_ps", "t_freed_ps"))
+    busy_ps = int((np.where(freed_ps < 0, end_ps, freed_ps) - start_ps).sum())
+    return busy_ps / max(end_ps - int(start_ps.min()), 1)
 
 
 def _rows_by(group: Array) -> list[Array]:

@@ -113,7 +113,9 @@ def chosen_tiles_section(chosen: list[ChosenTile]) -> Markup:
 def talk_sections(report: TimeReport) -> list[Markup]:
     """Returns the sections "Waits for other PEs" and "Channels" of programs that talk, as far as there are any."""
     waits = "The times of all PEs are added up, by line and reason."
-    channels = "Channels with equal numbers share a row. The way of a message goes from its credit to its doorbell."
+    channels = (
+        "Channels with equal messages and ways share a row. The way of a message goes from its credit to its doorbell."
+    )
     found = []
     for title, text, headers, cells in (
         ("Waits for other PEs", waits, WAIT_HEADERS, wait_cells(report.sync_waits)),

@@ -120,7 +120,7 @@ function talk(report, page) {
         waiting.length ? section("Waits for other PEs", "The times of all PEs are added up, by line and reason.",
             table(["waits for other PEs", "for a", "times", "waited", "longest", "of", "for"], waiting, {text: 2})) : null,
         ways.length ? section("Channels",
-            "Channels with equal numbers share a row. The way of a message goes from its credit to its doorbell.",
+            "Channels with equal messages and ways share a row. The way of a message goes from its credit to its doorbell.",
             table(["channel", "tag", "alike", "messages", "bytes", "mean way", "longest way", "slots", "slots busy"], ways, {text: 2}))
             : null,
     ];
