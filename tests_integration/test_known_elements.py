@@ -8,9 +8,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "packages" / "kb-engine" / "src" / "kb_engine"
 READS = {
-    "program/values/handles.py": 7,  # reads of elements call leave, views have the elements of the viewed value
+    "program/values/handles.py": 9,  # reads of elements call leave, views and parts have the elements of the value
     "language/atomics.py": 2,  # programs with atomics are not repeated
     "language/tl.py": 9,  # prints and captures call leave
+    "language/messages.py": 2,  # programs with messages are not repeated
     "language/layout_functions.py": 7,  # a gather calls leave, and a bitcast is a view
     "language/transfers.py": 1,  # stores of known elements call leave, unless a load brought the elements
     "language/access/piece_transfers.py": 3,  # the same
