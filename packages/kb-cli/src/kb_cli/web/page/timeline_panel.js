@@ -40,13 +40,14 @@ export function hint() {
         + "press m at two places to measure between edges, and to add up what was at work there.");
 }
 
-export function legend(ops, path) {
+export function legend(ops, waits, path) {
     const swatches = ({texts, palette}) => texts.map((text, at) => {
         const ink = h("i");
         ink.style.background = palette[at] ?? palette.at(-1);
         return h("span", null, ink, text);
     });
     const found = [...swatches(ops)];
+    if (waits.texts.length) found.push(h("span", {class: "soft"}, "waits for a: "), ...swatches(waits));
     if (path.texts.length) found.push(h("span", {class: "soft"}, "on the path: "), ...swatches(path));
     return found;
 }

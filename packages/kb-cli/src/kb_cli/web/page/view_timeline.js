@@ -268,7 +268,7 @@ class Timeline {
             `${count(visible.length)} of ${count(lanes)} rows, ${count(this.tables.get("ops").slices)} services. `,
             b === undefined ? a === undefined ? "" : `Mark A at ${exact(a)}.`
                 : `A ${exact(a)}, B ${exact(b)}: ${exact(Math.abs(b - a))} between.`);
-        this.kinds.replaceChildren(...legend(this.windows.kinds("ops"), this.windows.kinds("path")));
+        this.kinds.replaceChildren(...legend(...["ops", "waits", "path"].map((table) => this.windows.kinds(table))));
     }
 
     listen() {
