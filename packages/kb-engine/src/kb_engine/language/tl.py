@@ -234,11 +234,11 @@ class Language(EpilogueOps, GemmOps, MessageOps):
 
     def _check_unused(self, handle: Handle) -> None:
         """Raises KernelError for a handle that a command has yet to write or read."""
-        got = "" if handle.completion.done else "a result on its way"
+        got, fix = "" if handle.completion.done else "a result on its way", "call tl.wait first"
         if not got and not all(reader.done for reader in handle.readers):
             got = "an operand of a composite or a message on its way"
+            fix += "; what was sent is free by itself when the message is there"
         if got:
-            fix = "call tl.wait first; what was sent is free by itself when the message is there"
             raise KernelError(self._port.line(), f"tl.free of {got}", "a finished one", fix)
 
     def _axis(self, axis: int, call: str) -> tuple[int, int]:
