@@ -1,6 +1,9 @@
 """Collectives on each kind of PE and in each way of simulation; with KB_ALL_CASES on whole chips, up to 512 PEs."""
 
+import random
+import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ from sampled_cases import IS_SAMPLED, sampled
 
 from kb_engine.collectives import Sizes, algorithms_of
 from kb_messages import DType
-from kb_topology import loads_topology
+from kb_topology import Topology, loads_topology
 
 sys.path.insert(0, str(Path(__file__).parent / "collectives"))
 from collective_runs import TOPOLOGIES, Run, chip
@@ -47,6 +50,38 @@ def test_a_ring_of_64_cubes_to_the_picosecond() -> None:
     """A PE of each cube of four SIPs: the ring crosses the cables between SIPs four times."""
     run = Run(chip("four_sip"), range(0, 512, 64 if IS_SAMPLED else 8), 640, "all_reduce", "ring")
     assert took(run) == estimated(run, "ring", 640)
+
+
+def ends_of(run: Run) -> list[int]:
+    """The end of each rank, in picoseconds after the begin."""
+    ids = list(run.engine.pes)
+    return [run.result.pe_end_ps[ids[pe]] - run.result.start_ps for pe in run.pes]
+
+
+@cache
+def wide(name: str) -> Topology:
+    """The chip *name* with links so wide that messages never hold each other up. Latencies and costs stay."""
+    text = (TOPOLOGIES / f"{name}.yaml").read_text()
+    return loads_topology(re.sub(r"bw_gbs: [\d.]+, length_mm", "bw_gbs: 1000000, length_mm", text))
+
+
+@pytest.mark.parametrize(("call", "algorithm"), sampled(EVERY, 4))
+def test_every_rank_of_every_collective_on_wide_links(call: str, algorithm: str) -> None:
+    """On four cubes, and on random PEs of 16 in any order: each rank ends at the picosecond of the recursion."""
+    drawn = random.Random(f"{call} {algorithm}").sample(range(128), 12)
+    for pes in (range(32), drawn) if call == "all_reduce" else (range(32),):
+        n = 2 * len(pes)
+        run = Run(wide("one_sip"), pes, n, call, algorithm)
+        whole = n * len(pes) if call == "all_gather" else n
+        op = "sum" if call in ("all_reduce", "reduce_scatter") else ""
+        assert ends_of(run) == list(run.group.estimate(call, algorithm, Sizes(whole, DType.F32, op)).ends_ps)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "two_level"])
+def test_every_rank_over_the_cubes_of_four_sips(algorithm: str) -> None:
+    """A PE of each cube, with the links of the chip: 64 cubes, in CI 8."""
+    run = Run(chip("four_sip"), range(0, 512, 64 if IS_SAMPLED else 8), 512, "all_reduce", algorithm)
+    assert ends_of(run) == list(run.group.estimate("all_reduce", algorithm, Sizes(512, DType.F32, "sum")).ends_ps)
 
 
 if not IS_SAMPLED:
