@@ -103,7 +103,8 @@ def decode_attention(
     parts, by default so many that all PEs work. A step takes `block` keys.
     """
     if heads % kv_heads:
-        raise ValueError(f"heads={heads} of kv_heads={kv_heads}: needs as many query heads for each key head")
+        needs = "as many query heads for each key head"
+        raise BenchmarkError("decode_attention", f"heads={heads} of kv_heads={kv_heads}", needs)
     q = kb.cast(rng.standard_normal((batch, heads, head_dim), np.float32), dtype)
     k, v = (kb.cast(rng.standard_normal((batch, kv_heads, context, head_dim), np.float32), dtype) for _ in range(2))
     return kb.call(
