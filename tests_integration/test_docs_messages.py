@@ -5,6 +5,8 @@ from pathlib import Path
 
 from python_copies import python
 
+import kernbench as kb
+
 PAGE = (Path(__file__).parents[1] / "docs" / "messages.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)```", PAGE, re.DOTALL))
 QUOTED = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
@@ -50,3 +52,14 @@ def test_a_race_is_told_as_quoted_and_a_signal_ends_it(tmp_path: Path) -> None:
     code, out, _ = run(tmp_path, "race.py", (first, ordered))
     assert code == 0
     assert "race" not in out.replace("race.py", "")
+
+
+def test_split_keys_and_split_sums_take_what_is_said() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "kernels.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"4096 keys of a key head of Llama-3-8B, split over 1, 2, 4 and 8 PEs \| (.*) us \|", page)
+    one_head = {"context": 4096, "heads": 4, "kv_heads": 1, "head_dim": 128}
+    took = [kb.run("decode_attention", compute=False, splits=splits, **one_head).latency_ns for splits in (1, 2, 4, 8)]
+    assert [f"{each / 1000:.1f}" for each in took] == re.findall(r"[\d.]+", said)
+    (by_messages,) = re.findall(r"8 parts by messages ([\d.]+) us", page)
+    run = kb.run("split_k_gemm", compute=False, M=16, N=16, K=14336, merge="messages")
+    assert f"{run.latency_ns / 1000:.1f}" == by_messages
