@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kb_engine.program.messages import CreditWait, MessageWait, SignalWait
+from kb_engine.program.messages import BeginWait, CreditWait, MessageWait, SignalWait
 from kb_engine.sync.channel import Channel
 from kb_engine.sync.exchange import BarrierRound, Exchange, shown_flag
 
@@ -39,9 +39,12 @@ class TalkWaits:
         self._runners = {(id(each.exchange), each.program.number): each for each in runners if each.has_begun}
 
     def waiter(
-        self, runner: Any, wait: CreditWait | MessageWait | SignalWait, opening: str, shape: tuple[str, ...]
+        self, runner: Any, wait: BeginWait | CreditWait | MessageWait | SignalWait, opening: str, shape: tuple[str, ...]
     ) -> Waiter:
         """The line for *runner*, whose kernel waits for *wait*. *opening* and *shape* begin its text and its shape."""
+        if isinstance(wait, BeginWait):
+            other = _name(runner.exchange, wait.other)
+            return Waiter((*shape, "begin"), f"{opening} for {other} to begin", None, f"a PE for {other}")
         if isinstance(wait, MessageWait):
             return self._for_message(runner, wait.channel, opening, shape)
         if isinstance(wait, CreditWait):
@@ -64,8 +67,6 @@ class TalkWaits:
     def _for_credit(self, runner: Any, channel: Channel, opening: str, shape: tuple[str, ...]) -> Waiter:
         exchange = runner.exchange
         endpoint, receiver = exchange.endpoint(channel.to), _name(exchange, channel.to)
-        if endpoint is None:
-            return Waiter((*shape, "begin"), f"{opening} for {receiver} to begin", None, f"a PE for {receiver}")
         text = f"{opening} for a credit of {receiver}, {channel.tag}: {_full(channel, receiver)}"
         then = self._runner(exchange, channel.to)
         missing = self._missing(exchange, channel.to, "tl.recv")

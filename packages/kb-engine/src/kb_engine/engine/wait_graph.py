@@ -17,7 +17,7 @@ from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import FeederWait
 from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.talk_waits import TalkWaits, Waiter
-from kb_engine.program.messages import CreditWait, MessageWait, SignalWait
+from kb_engine.program.messages import BeginWait, CreditWait, MessageWait, SignalWait
 from kb_engine.timing.units import ns_text
 from kb_messages import DmaParams, StageType
 
@@ -146,7 +146,7 @@ class WaitGraph:
             return Waiter(
                 (*shape, "room"), text, self._feedings[runner.pe.pe_id], f"{scheduler.node_id} never took a command"
             )
-        if isinstance(kernel.waiting_for, MessageWait | CreditWait | SignalWait):
+        if isinstance(kernel.waiting_for, BeginWait | CreditWait | MessageWait | SignalWait):
             return self._talk.waiter(runner, kernel.waiting_for, opening, shape)
         context = self._owner.get(id(kernel.waiting_for))
         if context is None:

@@ -20,8 +20,14 @@ from kb_engine.sync.exchange import Endpoint, Exchange, Tag, shown_flag
 from kb_messages import CallCause, KernelError, Matrix, Rectangle, SendCommand, SyncReason
 
 
+class BeginWait(NamedTuple):
+    """A kernel waits until program `other` has a PE."""
+
+    other: int
+
+
 class CreditWait(NamedTuple):
-    """A kernel waits for a credit of `channel`, or for the receiver of the channel to have a PE."""
+    """A kernel waits for a credit of `channel`."""
 
     channel: Channel
 
@@ -166,7 +172,7 @@ class ProgramMessages:
         """Adds *n* to the counter *flag* of program *to* when all earlier commands of this program are done."""
         self._check_other(to, "signal", line)
         self._commands.before_wait(line)
-        self._await_placed(to, line, CreditWait(self.exchange.channel(self.number, to, flag)), SyncReason.SIGNAL)
+        self._await_placed(to, line, SyncReason.SIGNAL)
         self.exchange.check_way(self.number, to, line)
         session = self._session
         call, after_seq = self._call(line), session.commands_issued
@@ -227,7 +233,7 @@ class ProgramMessages:
     def _await_credit(self, channel: Channel, nbytes: int, line: str) -> None:
         """Opens *channel*, if that has not happened, and waits until a credit is there."""
         self._commands.before_wait(line)
-        self._await_placed(channel.to, line, CreditWait(channel), SyncReason.CREDIT)
+        self._await_placed(channel.to, line, SyncReason.CREDIT)
         session = self._session
         if not channel.is_open:
             self.exchange.open(channel, nbytes, line, session.clock)
@@ -242,12 +248,12 @@ class ProgramMessages:
         credit = channel.credits[0]
         self._waited(SyncReason.CREDIT, call, _End(credit.after_seq, channel.to, credit.queue_ps, credit.way_ps))
 
-    def _await_placed(self, other: int, line: str, wait: CreditWait, reason: SyncReason) -> None:
+    def _await_placed(self, other: int, line: str, reason: SyncReason) -> None:
         """Waits until program *other* has a PE, which it gets at the begin of the launch. The wait has *reason*."""
         if self.exchange.endpoint(other) is None:
             call = self._call(line, issues=False)
             self.exchange.when_placed(other, lambda: self._resume_at(0)(self._session.clock.now_ps))
-            self._kernel.pause(line, wait)
+            self._kernel.pause(line, BeginWait(other))
             if self._session.clock.now_ps > call.issued_ps:
                 self._waited(reason, call, _End(-1, other))
         queue = self._endpoint(other).queue
