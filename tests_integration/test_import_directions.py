@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "kb_components": {"kb_messages", "kb_topology", "kb_plans", "kb_engine"},
     "kb_cli": {"kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components"},
     "kb_triton": {"kb_messages", "kb_topology", "kb_dataexec", "kb_engine"},
+    "kb_models": {"kb_messages", "kb_topology", "kb_dataexec", "kb_engine", "kb_cli"},
 }
 # Other tools use these two alone, so they must stay light, and so must whatever they import.
 MAY_NOT_REACH = {

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kb_engine.host.read import DeferredRead as DeferredRead
     from kb_engine.host.read import read_tensor as read_tensor
     from kb_engine.host.sharding import Sharding as Sharding
+    from kb_engine.host.workload import Workload as Workload
+    from kb_engine.host.workload import WorkloadOp as WorkloadOp
+    from kb_engine.host.workload import WorkloadOutput as WorkloadOutput
     from kb_engine.language.gemm import Epilogue as Epilogue
     from kb_engine.language.tl import Language as Language
     from kb_engine.launch.launch import LaunchResult as LaunchResult
@@ -39,6 +42,7 @@ _NAMES = {
     "kb_engine.host.host": ("Copies", "Host"),
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
+    "kb_engine.host.workload": ("Workload", "WorkloadOp", "WorkloadOutput"),
     "kb_engine.program.values.host_values": ("HostValue",),
     "kb_engine.language.gemm": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),

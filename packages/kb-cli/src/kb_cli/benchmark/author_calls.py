@@ -46,13 +46,21 @@ def inputs_of(setup: Setup) -> Arrays:
     return {name: check_array(setup.place("inputs"), name, array) for name, array in inputs.items()}
 
 
+def prepare(setup: Setup) -> None:
+    """Has a workload make its ops for the chip; any other benchmark has nothing to prepare."""
+    if setup.workload is not None:
+        with user_code(setup.loaded.path, "prepare()"), limited_memory():
+            setup.workload.prepare(setup.params, setup.topology, setup.seed)
+
+
 def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
     """Runs the benchmark's launches, and returns the output tensors. Raises BenchmarkError for any other result."""
     with user_code(setup.loaded.path, "launch()"):
         outputs: Any = setup.loaded.bench.launch(host, setup.params, inputs)
     if not isinstance(outputs, dict) or not all(isinstance(tensor, Tensor) for tensor in outputs.values()):
         raise setup.error("launch", type(outputs).__name__, "a dict of the output tensors by name")
-    if not outputs and setup.loaded.call is None and setup.loaded.script is None:
+    has_outputs = setup.loaded.call is None and setup.loaded.script is None and setup.workload is None
+    if not outputs and has_outputs:
         raise setup.error("launch", "no outputs", "at least one")
     check_names(setup.place("launch"), outputs)
     if not host.launches:

@@ -69,4 +69,11 @@ class ExpectedProduct(NamedTuple):
         return self.a.nbytes + self.b.nbytes
 
 
+class OpExpected(NamedTuple):
+    """The result of an op of a workload: its float64 reference, and the allowed absolute error, of its shape."""
+
+    reference: npt.NDArray[Any]
+    allowed: npt.NDArray[Any]
+
+
 AnyExpected = Expected | ExpectedProduct

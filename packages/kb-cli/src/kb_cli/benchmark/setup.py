@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.benchmark.run_records import CheckMode
+from kb_engine import Workload
 from kb_messages import BenchmarkError
 from kb_topology import Topology
 
@@ -38,6 +39,11 @@ class Setup(NamedTuple):
     def checks(self) -> bool:
         """Whether the run will be verified, which needs the log."""
         return self.verify and self.log
+
+    @property
+    def workload(self) -> Workload[Any] | None:
+        """The benchmark if it is a workload of many ops; None for any other benchmark."""
+        return self.loaded.bench if isinstance(self.loaded.bench, Workload) else None
 
     @property
     def where(self) -> str:

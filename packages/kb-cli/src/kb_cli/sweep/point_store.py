@@ -26,7 +26,17 @@ from kb_dataexec.files import UnreadableJsonError, json_decoder, writing
 from kb_engine.engine import GROUP
 from kb_messages import BenchmarkError, KbError, file_in, read_bytes
 
-_OURS = ("kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_triton", "kb_cli")
+_OURS = (
+    "kb_messages",
+    "kb_topology",
+    "kb_plans",
+    "kb_dataexec",
+    "kb_engine",
+    "kb_components",
+    "kb_triton",
+    "kb_cli",
+    "kb_models",
+)
 
 
 class PointKeys:

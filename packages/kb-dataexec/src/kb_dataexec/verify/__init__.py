@@ -10,6 +10,7 @@ from kb_messages import lazy_door
 if TYPE_CHECKING:
     from kb_dataexec.verify.lengths import sum_lengths as sum_lengths
     from kb_dataexec.verify.op_check import debug as debug
+    from kb_dataexec.verify.outputs import StoredArray as StoredArray
     from kb_dataexec.verify.outputs import compare_output as compare_output
     from kb_dataexec.verify.outputs import read_output as read_output
     from kb_dataexec.verify.outputs import sample_output as sample_output
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "kb_dataexec.verify.lengths": ("sum_lengths",),
-    "kb_dataexec.verify.outputs": ("compare_output", "read_output", "sample_output"),
+    "kb_dataexec.verify.outputs": ("StoredArray", "compare_output", "read_output", "sample_output"),
     "kb_dataexec.verify.product_sample": ("check_product", "why_not_sampled"),
     "kb_dataexec.verify.roundings": ("Rounding", "coarsest_roundings"),
     "kb_dataexec.verify.sample_record": ("ProductSample",),

@@ -145,6 +145,11 @@ class Host(CollectiveCalls):
         return self._memories.count(MemorySpace.HBM)
 
     @property
+    def interleaves_cubes(self) -> bool:
+        """Whether the HBM slices of each cube are interleaved, so that a tensor may lie over those of one cube."""
+        return self._memories.n_pools > 0
+
+    @property
     def has_message_queues(self) -> bool:
         """Whether every PE has a message queue, so that its programs can send and receive."""
         return all(pe.queue is not None for pe in self.engine.pes.values())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import UNSET
 
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import shown_params
-from kb_cli.run.base.result import Busiest, HostTime, Kept, LaunchTimes, RunResult
+from kb_cli.run.base.result import Busiest, HostTime, Kept, LaunchTimes, OpResult, RunResult
 from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.run.observe.roofs import roofline
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
@@ -15,7 +17,7 @@ from kb_cli.run.observe.validated_runs import fidelity_of_run
 from kb_cli.run.simulation.simulate import RunOutcome
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec.analysis import path_shares
-from kb_engine import LaunchResult
+from kb_engine import LaunchResult, WorkloadOp
 
 
 def make_result(
@@ -67,6 +69,7 @@ def make_result(
         waits_ps=waits,
         stages_ps=outcome.stage_times,
         launches=[launch_times(each) for each in outcome.launches],
+        workload_ops=UNSET if setup.workload is None else op_results(setup.workload.ops, outcome.launches),
         host=host_time(outcome.host),
         outputs=[] if verdict is None else verdict.outputs,
         refusal=None if verdict is None else verdict.refusal,
@@ -91,6 +94,23 @@ def waits_ps(stage_times: dict[str, dict[str, int]] | None) -> dict[str, int] | 
                 totals[reason] = totals.get(reason, 0) + waited
     totals.setdefault(QUEUE_FULL, 0)
     return totals
+
+
+def op_results(ops: Sequence[WorkloadOp], launches: Sequence[LaunchResult]) -> list[OpResult]:
+    """Returns the *ops* of a workload with the times of their *launches*."""
+    return [
+        OpResult(
+            name=op.name,
+            kind=op.kind,
+            repeats=op.repeats,
+            first_launch=op.first_launch,
+            end_launch=op.end_launch,
+            latency_ps=sum(each.end_ps - each.start_ps for each in launches[op.first_launch : op.end_launch]),
+            flops=op.flops,
+            nbytes=op.nbytes,
+        )
+        for op in ops
+    ]
 
 
 def launch_times(each: LaunchResult) -> LaunchTimes:

@@ -21,6 +21,7 @@ from kb_cli.benchmark.author_calls import (
     flops_of,
     inputs_of,
     launch,
+    prepare,
 )
 from kb_cli.benchmark.expected import AnyExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
@@ -45,6 +46,7 @@ from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, numbering_of
 from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
 from kb_cli.run.simulation.trace_file import Trace
 from kb_cli.run.simulation.verdict import Verdict, Writers, behind_outputs, execute_and_look, judge
+from kb_cli.run.simulation.workload_verdict import judge_workload
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
 from kb_dataexec.analysis import Programs, RaceReport, RaceSearch, Where
 from kb_dataexec.log import LogSummary
@@ -246,6 +248,7 @@ def _simulate(
 
 
 def _made(setup: Setup) -> Made:
+    prepare(setup)
     check_capacity(setup)
     inputs = inputs_of(setup)
     flops = flops_of(setup)
@@ -333,9 +336,10 @@ def _needs_rows(setup: Setup, sampled: Mapping[str, object] | None) -> bool:
     """Whether something needs all rows of the log together.
 
     A call of `kernbench.run` needs them, and so do the search for hazards and a check in full, whose allowed errors may
-    follow from the sums in the log. With *sampled* outputs there is no check in full.
+    follow from the sums in the log. With *sampled* outputs there is no check in full, and the ops of a workload state
+    their allowed errors.
     """
-    return setup.compute or setup.sanitize or (setup.checks and not sampled)
+    return setup.compute or setup.sanitize or (setup.checks and not sampled and setup.workload is None)
 
 
 def _data_pass(
@@ -366,6 +370,9 @@ def _data_pass(
         raise failed
     if not setup.checks:
         return DataPass(Wall(0.0, executed - began), memory, captured=found)
+    if setup.workload is not None:
+        verdict = judge_workload(read.log, memory, setup, progress, writers)
+        return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, {}, verdict, found)
     expected = _in_full(setup, read.rows, *given, progress) if sampled is None else sampled
     verdict = judge(read.log, memory if failed is None else failed, expected, progress, writers)
     return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)

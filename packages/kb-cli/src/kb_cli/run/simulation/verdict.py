@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from kb_cli.benchmark.author_calls import Behind
-from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct, OutputTensor
+from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct, OpExpected, OutputTensor
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck, WrongElements
 from kb_dataexec import Executor, MemoryStore, OpLog
@@ -22,6 +22,7 @@ from kb_dataexec.log import LogParts
 from kb_dataexec.verify import (
     Comparison,
     ProductSample,
+    StoredArray,
     coarsest_roundings,
     compare_output,
     debug,
@@ -30,7 +31,7 @@ from kb_dataexec.verify import (
     sum_lengths,
 )
 from kb_engine import Tensor
-from kb_messages import KbError
+from kb_messages import DType, KbError
 
 Seen = Sequence[npt.NDArray[Any] | KbError]
 """The values that looks at memory gave: an array each, or the error that explains why there is none."""
@@ -111,7 +112,9 @@ def judge(
     outputs = []
     for name, output in expected.items():
         progress.begin(VERIFY, f"comparing {name}")
-        outputs.append(_check(log, name, memory, output, writers or Writers()))
+        tensor = output.tensor
+        stored = Output(name, OutputTensor(tensor), tensor.shape, tensor.dtype)
+        outputs.append(check_output(log, memory, stored, output, writers or Writers()))
     return Verdict(ok=all(check.ok for check in outputs), outputs=outputs)
 
 
@@ -134,7 +137,9 @@ def behind_outputs(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, Behin
     return {name: Behind(terms[name], rounding) for name, rounding in zip(tensors, roundings, strict=True)}
 
 
-def _tolerance_used(output: AnyExpected) -> str:
+def _tolerance_used(output: AnyExpected | OpExpected) -> str:
+    if isinstance(output, OpExpected):
+        return "the tolerance that the op states"
     if isinstance(output, ExpectedProduct):
         return "the tolerance of a product"
     if output.default_terms is None:
@@ -170,19 +175,31 @@ def _wrong(found: Comparison, origin: Origin | None, writers: Writers) -> WrongE
     )
 
 
-def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected, writers: Writers) -> OutputCheck:
-    output = OutputTensor(expected.tensor)
+class Output(NamedTuple):
+    """An output by its name, where it lies, and its shape and dtype."""
+
+    name: str
+    stored: StoredArray
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+def check_output(
+    log: LogParts, memory: MemoryStore, output: Output, expected: AnyExpected | OpExpected, writers: Writers
+) -> OutputCheck:
+    """Compares *output* in *memory* with what is *expected*. A wrong output names the program of *writers*."""
+    name = output.name
     try:
-        got = read_output(log, memory, output)
+        got = read_output(log, memory, output.stored)
     except KbError as error:
-        n_elements, text = int(np.prod(output.tensor.shape)), f"{name}: {error}"
+        n_elements, text = int(np.prod(output.shape)), f"{name}: {error}"
         return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
     sample: ProductSample | UnsetType = UNSET
     if isinstance(expected, ExpectedProduct):
-        factors, dtype = (expected.a, expected.b), output.tensor.dtype
-        (found, origin), sample = sample_output(log, name, output, got, factors, dtype, expected.seed)
+        factors = expected.a, expected.b
+        (found, origin), sample = sample_output(log, name, output.stored, got, factors, output.dtype, expected.seed)
     else:
-        found, origin = compare_output(log, name, output, got, expected.reference, expected.allowed)
+        found, origin = compare_output(log, name, output.stored, got, expected.reference, expected.allowed)
     tolerance, argument = _tolerance_used(expected), writers.arguments.get(name)
     texts = [str(found), *([] if origin is None else [str(origin)])]
     wrong = UNSET if found.ok else _wrong(found, origin, writers)

@@ -1,0 +1,139 @@
+"""Mesh: the cubes of a chip, and the axes of a model that are split over SIPs and cubes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple, get_args
+
+from kb_messages import BenchmarkError
+from kb_models.layout.value import Bounds, Part, cut
+from kb_topology import Topology
+
+Axis = Literal["batch", "tokens", "hidden", "heads", "kv_heads", "mlp", "experts", "vocab"]
+AXES: Final[tuple[str, ...]] = get_args(Axis)
+LEVELS: Final = ("sip", "cube")
+Layout = Mapping[str, tuple[str, ...]]
+"""The levels over which each axis is split. An axis that is missing is not split: each cube has a copy."""
+
+
+class Cube(NamedTuple):
+    """A cube of the chip: its number in the order of SIPs and cubes, its place, and the numbers of its PEs."""
+
+    number: int
+    sip: int
+    place: int
+    pes: tuple[int, ...]
+
+
+def parse_map(text: str) -> dict[str, tuple[str, ...]]:
+    """The layout of *text*, such as `heads=cube,mlp=cube,batch=sip`. `heads=sip*cube` splits over both levels.
+
+    Raises BenchmarkError for an unknown axis, an axis that is named twice, and an unknown level.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for item in filter(None, (each.strip() for each in text.split(","))):
+        axis, _, levels = (each.strip() for each in item.partition("="))
+        if axis not in AXES:
+            raise BenchmarkError("map", f"an axis {axis!r}", f"one of {', '.join(AXES)}", "write heads=cube,mlp=cube")
+        if axis in found:
+            raise BenchmarkError("map", f"{axis} twice", "each axis once")
+        found[axis] = _levels(axis, levels)
+    return found
+
+
+def _levels(axis: str, text: str) -> tuple[str, ...]:
+    levels = () if text in ("", "none") else tuple(text.split("*"))
+    if "pe" in levels:
+        needs = "sip, cube, sip*cube or none: the PEs of a cube share the cube's part of each op as the op chooses"
+        raise BenchmarkError("map", f"{axis}={text}", needs)
+    if not set(levels) <= set(LEVELS) or len(set(levels)) < len(levels):
+        raise BenchmarkError("map", f"{axis}={text}", "sip, cube, sip*cube or none")
+    return tuple(level for level in LEVELS if level in levels)
+
+
+class Mesh:
+    """The cubes of a chip that take part, in the order of SIPs and cubes, and the layout of a model over them."""
+
+    def __init__(self, pes_by_cube: Sequence[Sequence[Sequence[int]]], layout: Layout) -> None:
+        """*pes_by_cube* has the numbers of the PEs of each cube, a list of cubes for each SIP.
+
+        Raises BenchmarkError where a SIP has another number of cubes than the first, or a cube another number of PEs.
+        """
+        counts = {len(cubes) for cubes in pes_by_cube}, {len(pes) for cubes in pes_by_cube for pes in cubes}
+        if any(len(each) != 1 for each in counts):
+            raise BenchmarkError("a chip of unequal SIPs or cubes", "a model", "equal cubes in equal SIPs")
+        self.n_sips, self.n_cubes = len(pes_by_cube), len(pes_by_cube[0])
+        self.layout = dict(layout)
+        places = [(sip, place) for sip in range(self.n_sips) for place in range(self.n_cubes)]
+        self.cubes = tuple(
+            Cube(number, sip, place, tuple(pes_by_cube[sip][place])) for number, (sip, place) in enumerate(places)
+        )
+
+    @classmethod
+    def of(cls, topology: Topology, layout: Layout) -> Mesh:
+        """The mesh of all cubes of *topology* that have PEs."""
+        sips: dict[int, dict[int, list[int]]] = {}
+        places = topology.graph.pe_places
+        for number, pe_id in enumerate(topology.graph.pe_ids):
+            (sip, cube), _ = places[pe_id]
+            sips.setdefault(sip, {}).setdefault(cube, []).append(number)
+        return cls([list(cubes.values()) for cubes in sips.values()], layout)
+
+    @property
+    def pes(self) -> list[int]:
+        """The numbers of all PEs, cube by cube: program p of a launch on them runs on PE `pes[p]`."""
+        return [pe for cube in self.cubes for pe in cube.pes]
+
+    @property
+    def pes_per_cube(self) -> int:
+        """The number of PEs of each cube: programs of cube c are `c * pes_per_cube` and those that follow."""
+        return len(self.cubes[0].pes)
+
+    def ways(self, axis: str) -> int:
+        """The number of parts of *axis*; 1 for an axis that is not split."""
+        sizes = {"sip": self.n_sips, "cube": self.n_cubes}
+        found = 1
+        for level in self.layout.get(axis, ()):
+            found *= sizes[level]
+        return found
+
+    def index(self, axis: str, cube: int) -> int:
+        """The number of the part of *axis* that cube number *cube* has."""
+        at, found = self.cubes[cube], 0
+        for level in self.layout.get(axis, ()):
+            found = found * (self.n_sips if level == "sip" else self.n_cubes) + (at.sip if level == "sip" else at.place)
+        return found
+
+    def part(self, axis: str, size: int, cube: int, unit: int = 1) -> tuple[int, int]:
+        """The part of *axis*, of *size* elements, that cube number *cube* has, in whole groups of *unit* elements.
+
+        Numbers of groups differ by at most one. Where there are more parts than groups, neighbouring parts are copies.
+        """
+        ways, index, groups = self.ways(axis), self.index(axis, cube), size // unit
+        if ways > groups:
+            first = index * groups // ways
+            return first * unit, (first + 1) * unit
+        start, stop = cut(groups, ways, index)
+        return start * unit, stop * unit
+
+    def check(self, lengths: Mapping[str, int]) -> None:
+        """Raises BenchmarkError for an axis that is split into more parts than it is long, in *lengths*.
+
+        Key heads alone may have fewer heads than parts: neighbouring cubes have copies then.
+        """
+        for axis in self.layout:
+            if axis in lengths and self.ways(axis) > lengths[axis] and axis != "kv_heads":
+                listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+                got = f"{axis} in {self.ways(axis)} parts"
+                raise BenchmarkError("map", got, f"at most as many parts as the axis is long: {listed}")
+
+    def parts(self, shape: Sequence[int], axes: Sequence[str], units: Sequence[int] = ()) -> tuple[Part, ...]:
+        """One part for each cube of an array of *shape*, cut along the *axes* of its dimensions that are split.
+
+        *units* has the elements of each dimension that stay together, such as those of a head; by default 1.
+        """
+        sizes = tuple(zip(shape, axes, units or (1,) * len(shape), strict=True))
+        return tuple(Part(self._bounds(sizes, cube.number), cube.number) for cube in self.cubes)
+
+    def _bounds(self, sizes: Sequence[tuple[int, str, int]], cube: int) -> Bounds:
+        return tuple(self.part(axis, size, cube, unit) for size, axis, unit in sizes)

@@ -1,0 +1,115 @@
+"""Tensors: the values of a model in the memories of a chip."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from kb_dataexec import MemoryStore
+from kb_engine import Host, Tensor, read_tensor
+from kb_messages import BenchmarkError, KernelError, split_address
+from kb_models.layout.mesh import Mesh
+from kb_models.layout.value import Array, Part, Value
+
+
+class Tensors:
+    """The tensors of the values that were placed on *host*, one for each part, in the order of `Value.parts`."""
+
+    def __init__(self, host: Host, mesh: Mesh, seed: int) -> None:
+        self.host = host
+        self.mesh = mesh
+        self._seed = seed
+        self._placed: dict[str, tuple[Value, list[Tensor]]] = {}
+        n_slices = host.num_slices
+        self._has_own_slices = n_slices >= host.num_pes and len(set(map(host.hbm_slice_of, mesh.pes))) == len(mesh.pes)
+
+    def put(self, value: Value) -> None:
+        """Allocates the parts of *value*, and writes its content. A value that is placed already stays as it is.
+
+        Raises OutOfMemoryError for a full memory, and BenchmarkError for another value of the same name.
+        """
+        if value.name in self._placed:
+            if self._placed[value.name][0] is not value:
+                raise BenchmarkError(f"value {value.name}", "two values of one name", "one name for each value")
+            return
+        data = None if value.content is None else self._content(value)
+        self._placed[value.name] = value, [self._put(value, part, data) for part in value.parts]
+
+    def __getitem__(self, value: Value) -> list[Tensor]:
+        """The tensors of the parts of *value*. Raises KernelError for a value that no op before has written."""
+        if value.name not in self._placed:
+            raise KernelError(f"value {value.name}", "a value that is not placed", "one that an op before writes")
+        return self._placed[value.name][1]
+
+    def read(self, memory: MemoryStore, value: Value) -> Array:
+        """The whole array of *value* in *memory*. Raises StoreError for bytes never written, KernelError for unequal
+        copies."""
+        found: Array | None = None
+        seen: dict[Any, int] = {}
+        for number, (part, tensor) in enumerate(zip(value.parts, self[value], strict=True)):
+            block = read_tensor(memory, tensor)
+            if found is None:
+                found = np.empty(value.shape, block.dtype)
+            if part.bounds in seen and not _same(found[part.slices], block):
+                first = value.parts[seen[part.bounds]].cube
+                got = f"other values in cube {part.cube} than in cube {first}"
+                raise KernelError(f"read of {value.name}", got, "copies that agree")
+            if part.bounds not in seen:
+                seen[part.bounds] = number
+                found[part.slices] = block
+        assert found is not None, "a value has parts"
+        return found
+
+    def byte_of(self, value: Value, index: tuple[int, ...]) -> tuple[int, int]:
+        """(owner, offset) of the first byte of the element of *value* at *index*, in the first part that has it."""
+        for part, tensor in zip(value.parts, self[value], strict=True):
+            if all(start <= at < stop for at, (start, stop) in zip(index, part.bounds, strict=True)):
+                place = tuple(at - start for at, (start, _) in zip(index, part.bounds, strict=True))
+                return split_address(_address(tensor, place))
+        raise KernelError(f"value {value.name}", f"index {index}", "an index of a part")
+
+    def _content(self, value: Value) -> Array:
+        assert value.content is not None, "the caller looked"
+        rng = np.random.default_rng([self._seed, zlib.crc32((value.seed_name or value.name).encode())])
+        return value.content(rng)
+
+    def _put(self, value: Value, part: Part, data: Array | None) -> Tensor:
+        where = self._where(part)
+        if data is None:
+            return self.host.empty(value.name, part.shape, value.dtype, **where)
+        return self.host.tensor(value.name, np.ascontiguousarray(data[part.slices]), value.dtype, **where)
+
+    def _where(self, part: Part) -> dict[str, Any]:
+        """The place of *part* as arguments of `Host.empty`.
+
+        Where PEs share HBM slices, or a chip interleaves all of its slices, a part near a PE lies over the cube.
+        """
+        if part.pe is not None and self._has_own_slices:
+            return {"slices": [self.host.hbm_slice_of(part.pe)]}
+        return self._over_cube(part)
+
+    def _over_cube(self, part: Part) -> dict[str, Any]:
+        pes = self.mesh.cubes[part.cube].pes
+        if self.host.interleaves_cubes:
+            return {"cube": part.cube}
+        slices = sorted({self.host.hbm_slice_of(pe) for pe in pes})
+        rows = int(np.prod(part.shape[:-1], dtype=np.int64))
+        count = min(len(slices), rows)
+        return {"blocks": (count, 1), "slices": slices[:count]}
+
+
+def _same(one: Array, other: Array) -> bool:
+    return np.array_equal(np.ascontiguousarray(one).view(np.uint8), np.ascontiguousarray(other).view(np.uint8))
+
+
+def _address(tensor: Tensor, place: tuple[int, ...]) -> int:
+    """The address of the element of *tensor* at *place*."""
+    *leading, col = (0, *place)
+    row = 0
+    for at, size in zip(leading, (1, *tensor.shape[:-1]), strict=True):
+        row = row * size + at
+    i = next(number for number, bound in enumerate(tensor.row_bounds[1:]) if row < bound)
+    block = tensor.block(i, 0)
+    return block.address + (row - tensor.row_bounds[i]) * block.stride + col * tensor.dtype.nbytes

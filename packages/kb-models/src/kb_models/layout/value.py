@@ -1,0 +1,79 @@
+"""Value: an array of a model, and the parts in which it lies on the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from kb_messages import DType
+
+Array: TypeAlias = npt.NDArray[Any]
+Bounds: TypeAlias = tuple[tuple[int, int], ...]
+"""The first index and the index behind the last, for each dimension."""
+Content: TypeAlias = Callable[[np.random.Generator], Array]
+"""Makes the whole array of a value, in its shape and dtype, from a random generator."""
+
+
+class Part(Struct, frozen=True):
+    """A block of a value in the memory of one cube.
+
+    `bounds` is the place of the block in the whole array. `cube` is the number of the cube in the order of `Mesh`. With
+    `pe`, the number of a PE of the chip, the part lies near that PE; without, over all HBM slices of the cube.
+    """
+
+    bounds: Bounds
+    cube: int
+    pe: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the block."""
+        return tuple(stop - start for start, stop in self.bounds)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The block as an index of the whole array."""
+        return tuple(slice(start, stop) for start, stop in self.bounds)
+
+
+class Value(Struct, frozen=True, kw_only=True, eq=False):
+    """An array of a model: a weight, an activation, a cache or a table.
+
+    `parts` cover the whole array; parts with equal bounds are copies. An activation has one part for each cube, in the
+    order of the cubes. `axes` names the axis of the model for each
+    dimension, and "" for a dimension without one. `content` makes the array at first; a value without `content` is
+    written by an op. An input or a weight that several values hold in different layouts has one `seed_name`, from which
+    its random numbers follow.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    parts: tuple[Part, ...]
+    axes: tuple[str, ...] = ()
+    content: Content | None = None
+    seed_name: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole array, once."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.nbytes
+
+    @property
+    def placed_nbytes(self) -> int:
+        """The bytes of all parts, copies included."""
+        return sum(int(np.prod(part.shape, dtype=np.int64)) for part in self.parts) * self.dtype.nbytes
+
+
+def whole(shape: Sequence[int]) -> Bounds:
+    """The bounds of a whole array of *shape*."""
+    return tuple((0, size) for size in shape)
+
+
+def cut(size: int, count: int, number: int) -> tuple[int, int]:
+    """Part *number* of *size* in *count* parts, whose sizes differ by at most one."""
+    return number * size // count, (number + 1) * size // count

@@ -1,0 +1,1 @@
+"""Models: configurations, and the builders that make ops of them."""

@@ -1,0 +1,47 @@
+"""Builder: the calls of which a model is made. Each call adds ops, and the collectives that the layout needs."""
+
+from __future__ import annotations
+
+from kb_messages import BenchmarkError, DType
+from kb_models.layout import Mesh, Value
+from kb_models.ops import AllReduce, Linear, Op, RmsNorm, normal
+
+
+class Builder:
+    """Collects the ops of a model on *mesh*, with activations of *dtype*."""
+
+    def __init__(self, mesh: Mesh, dtype: DType) -> None:
+        self.mesh = mesh
+        self.dtype = dtype
+        self.ops: list[Op] = []
+        self._prefix = ""
+
+    def named(self, prefix: str) -> None:
+        """Begins a part of the model: names of ops begin with *prefix* from now on."""
+        self._prefix = f"{prefix}." if prefix else ""
+
+    def name(self, name: str) -> str:
+        """The whole name of an op or a value of this part."""
+        return f"{self._prefix}{name}"
+
+    def input(self, name: str, shape: tuple[int, ...], axes: tuple[str, ...]) -> Value:
+        """An activation that comes from elsewhere: normal random numbers."""
+        parts = self.mesh.parts(shape, axes)
+        content = normal(shape, 1.0, self.dtype)
+        return Value(name=self.name(name), shape=shape, dtype=self.dtype, parts=parts, axes=axes, content=content)
+
+    def add(self, op: Op) -> Value:
+        """Adds *op*, and returns the first value that the op writes."""
+        if any(op.name == each.name for each in self.ops):
+            raise BenchmarkError(f"op {op.name}", "two ops of one name", "one name for each op")
+        self.ops.append(op)
+        return op.writes[0]
+
+    def rms_norm(self, name: str, x: Value, epsilon: float) -> Value:
+        """The RMS norm of the rows of *x*."""
+        return self.add(RmsNorm(self.name(name), self.mesh, x, epsilon))
+
+    def linear(self, name: str, x: Value, n: int, axis: str) -> Value:
+        """X W with *n* columns on *axis*. Where *x* is split along K, an all_reduce sums the parts."""
+        y = self.add(Linear(self.name(name), self.mesh, x, n, axis))
+        return self.add(AllReduce(f"{y.name}.all_reduce", self.mesh, y)) if len(y.shape) == 3 else y

@@ -1,0 +1,8 @@
+"""Ops: the steps of models, each with its kernels by layout, its reference and its tolerance."""
+
+from kb_models.ops.collective import AllReduce as AllReduce
+from kb_models.ops.linear import Linear as Linear
+from kb_models.ops.linear import normal as normal
+from kb_models.ops.norm import RmsNorm as RmsNorm
+from kb_models.ops.op import Op as Op
+from kb_models.ops.op import Read as Read

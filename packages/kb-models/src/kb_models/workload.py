@@ -1,0 +1,161 @@
+"""OpsWorkload: ops in their order as a workload that kb runs, verifies op by op, and reports."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from kb_dataexec import MemoryStore
+from kb_engine import Host, Workload, WorkloadOp, WorkloadOutput
+from kb_messages import DType
+from kb_models.layout import Mesh, Tensors, Value, parse_map
+from kb_models.layout.value import Array
+from kb_models.models import llama
+from kb_models.models.builder import Builder
+from kb_models.models.config import Config
+from kb_models.ops import Op
+from kb_topology import Topology
+
+Size = Annotated[int, Meta(ge=1)]
+
+
+class _OpMemory:
+    """What an op read in the memory after the run, each value once."""
+
+    def __init__(self, tensors: Tensors, memory: MemoryStore) -> None:
+        self._tensors, self._memory = tensors, memory
+        self._read: dict[str, Array] = {}
+
+    def __call__(self, value: Value) -> Array:
+        if value.name not in self._read:
+            self._read[value.name] = self._tensors.read(self._memory, value)
+        return self._read[value.name]
+
+
+class OpOutput(WorkloadOutput):
+    """A value that an op wrote."""
+
+    def __init__(self, op: Op, value: Value, tensors: Tensors) -> None:
+        self.name, self.shape, self.dtype = value.name, value.shape, value.dtype
+        self._op, self._value, self._tensors = op, value, tensors
+
+    def read(self, memory: MemoryStore) -> Array:
+        """The whole value; all copies are compared."""
+        return self._tensors.read(memory, self._value)
+
+    def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
+        """The first byte of an element in the first part that has it."""
+        return self._tensors.byte_of(self._value, index)
+
+    def expected(self, memory: MemoryStore) -> tuple[Array, Array]:
+        """The op's reference and tolerance on what it read."""
+        read = _OpMemory(self._tensors, memory)
+        reference = self._op.reference(read)
+        return reference[self.name], self._op.tolerance(read, reference)[self.name]
+
+    def factors(self, memory: MemoryStore) -> tuple[Array, Array] | None:
+        """The factors of an op that is a product."""
+        return self._op.factors(_OpMemory(self._tensors, memory))
+
+
+class OpsWorkload(Workload[Any]):
+    """A workload of `Op`s, which a subclass makes for its parameters and a chip."""
+
+    def __init__(self) -> None:
+        self._seed = 0
+        self._mesh: Mesh | None = None
+        self._made: list[Op] = []
+        self._ran: list[WorkloadOp] = []
+        self._tensors: Tensors | None = None
+
+    @abstractmethod
+    def made(self, p: Any, topology: Topology) -> tuple[Mesh, list[Op]]:
+        """The mesh and the ops for parameters *p* on *topology*."""
+
+    def prepare(self, p: Any, topology: Topology, seed: int) -> None:
+        """Makes the ops, and checks that they fit."""
+        self._seed = seed
+        self._mesh, self._made = self.made(p, topology)
+
+    def run(self, host: Host, p: Any) -> None:
+        """Places all values, then launches op after op."""
+        assert self._mesh is not None, "prepare comes first"
+        tensors = self._tensors = Tensors(host, self._mesh, self._seed)
+        for op in self._made:
+            for value in (*op.reads, *op.writes):
+                tensors.put(value)
+        self._ran = []
+        for op in self._made:
+            first = len(host.launches)
+            op.launch(host, tensors)
+            ran = WorkloadOp(
+                name=op.name,
+                kind=op.kind,
+                flops=op.flops,
+                nbytes=op.nbytes,
+                first_launch=first,
+                end_launch=len(host.launches),
+                repeats=op.repeats,
+            )
+            self._ran.append(ran)
+
+    @property
+    def ops(self) -> list[WorkloadOp]:
+        """The ops that ran."""
+        return self._ran
+
+    def outputs(self) -> Iterator[WorkloadOutput]:
+        """The values that the ops wrote."""
+        assert self._tensors is not None, "run comes first"
+        for op in self._made:
+            for value in op.writes:
+                yield OpOutput(op, value, self._tensors)
+
+    def flops(self, p: Any) -> int:
+        """The operations of all ops."""
+        return sum(op.flops for op in self._made)
+
+    def footprint(self, p: Any) -> int:
+        """The bytes of all values, copies included."""
+        values = {value.name: value for op in self._made for value in (*op.reads, *op.writes)}
+        return sum(value.placed_nbytes for value in values.values())
+
+
+class ModelParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of a model's run.
+
+    `phase` is `prefill`, with `tokens` tokens of each of `batch` sequences, or `decode`, a step of `batch` sequences
+    with `context` keys each, the new one among them. `layers` blocks are simulated. `map` is the layout, by default one
+    for the model and the chip.
+    """
+
+    phase: Literal["prefill", "decode"] = "decode"
+    batch: Size = 1
+    tokens: Size = 512
+    context: Size = 4096
+    layers: Size = 1
+    map: str = "heads=cube,kv_heads=cube,mlp=cube,experts=cube,vocab=cube"
+    dtype: DType = DType.F16
+
+
+class ModelWorkload(OpsWorkload):
+    """A model of a Hugging Face configuration."""
+
+    Params = ModelParams
+    config: ClassVar[dict[str, Any]] = {}
+
+    def made(self, p: ModelParams, topology: Topology) -> tuple[Mesh, list[Op]]:
+        """The blocks of the model."""
+        config = Config.from_hugging_face(self.config)
+        mesh = Mesh.of(topology, parse_map(p.map))
+        mesh.check({"batch": p.batch, "heads": config.heads, "mlp": config.mlp, "vocab": config.vocab})
+        m = Builder(mesh, p.dtype)
+        rows = p.batch * (p.tokens if p.phase == "prefill" else 1)
+        x = m.input("x", (rows, config.hidden), ("batch", ""))
+        for number in range(p.layers):
+            m.named(f"block{number}")
+            x = llama.block(m, config, x)
+        return mesh, m.ops
