@@ -74,3 +74,28 @@ def test_a_load_that_is_refused_for_another_reason_has_no_fix_about_writes(toy_h
     with pytest.raises(StoreError) as caught:
         host.engine.memory.load([type(matrix).packed(1, 2, matrix.dtype, matrix.address + 2)], None)
     assert str(caught.value).endswith("needs offset, rows and stride in multiples of f32's 4 bytes")
+
+
+def test_a_write_without_values_takes_the_time_of_a_write(toy_host):
+    def kernel(tl, a, b):
+        tl.store(b, tl.load(a))
+
+    times = []
+    for needs_data in (True, False):
+        host = toy_host()
+        a, b = host.empty("a", (6, 8), "f32"), host.empty("b", (6, 8), "f32")
+        if needs_data:
+            host.write(a, np.ones((6, 8), np.float32))
+        else:
+            host.write_unknown(a)
+        host.launch(kernel, a, b, pes=[0])
+        times.append((host.write_ps, host.launches[0].end_ps))
+    assert times[0] == times[1]
+
+
+def test_a_kernel_cannot_look_at_a_value_that_was_left_out(toy_host):
+    host = toy_host()
+    a = host.empty("a", (8,), "i32")
+    host.write_unknown(a)
+    with pytest.raises(KernelError, match="the host's write of a: got .* of its pending result"):
+        host.launch(lambda tl, a: int(tl.load(a[0:1])), a, pes=[0])

@@ -83,7 +83,8 @@ class OpsWorkload(Workload[Any]):
     def run(self, host: Host, p: Any) -> None:
         """Places all values, then launches op after op."""
         assert self._mesh is not None, "prepare comes first"
-        tensors = self._tensors = Tensors(host, self._mesh, self._seed)
+        needs_data = host.needs_data or any(op.looks_at_values for op in self._made)
+        tensors = self._tensors = Tensors(host, self._mesh, self._seed, needs_data)
         for op in self._made:
             for value in (*op.reads, *op.writes):
                 tensors.put(value)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from kb_cli.benchmark.author_calls import Arrays, launch
+from kb_cli.benchmark.author_calls import Arrays, launch, prepare
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.observe.metrics import Use, uses_of
@@ -63,7 +63,8 @@ def _simulated(
     watching: list[Observer] = [usage, CaptureCollector(), *([Deadline(budget)] if budget is not None else [])]
     try:
         engine = Engine(setup.topology, writer, watching, templates=setup.templates)
-        host = TimedHost(engine, setup.loaded.root, progress)
+        prepare(setup)
+        host = TimedHost(engine, setup.loaded.root, progress, needs_data=writer is not None)
         launch(setup, host, inputs)
         latency_ps = sum(each.end_ps - each.start_ps for each in host.launches)
         return PassOne(latency_ps, uses_of(usage.busy_ps, latency_ps))

@@ -33,6 +33,7 @@ from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import pes_of, targets_of
 from kb_engine.memory.device_memory import UnwrittenLoadError
+from kb_engine.memory.pending import Producer
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd
@@ -114,11 +115,13 @@ class Host(CollectiveCalls):
     Lines of kernels in errors and reports are relative to *root*, by default the current folder. `write_ps` and
     `read_ps` are the picoseconds of all writes and reads of tensors; `launches` holds all results. `choices` has what
     the program said by `chose`. `copies` has the tensors that were placed several times with equal content: those of
-    `replicas`, and those with a sharding that copies.
+    `replicas`, and those with a sharding that copies. `needs_data` is False in a run for times alone, in which a
+    program may leave out the values that its kernels do not look at (`write_unknown`).
     """
 
-    def __init__(self, engine: Engine, root: Path | None = None) -> None:
+    def __init__(self, engine: Engine, root: Path | None = None, needs_data: bool = True) -> None:
         self.engine = engine
+        self.needs_data = needs_data
         self.launches: list[LaunchResult] = []
         self.choices: dict[str, str | int] = {}
         self.copies: list[Copies] = []
@@ -392,6 +395,20 @@ class Host(CollectiveCalls):
         if self.engine.initial_memory is not None:
             for (matrix, block), each in zip(written, times, strict=True):
                 self.engine.log_host_write(matrix, block.tobytes(), each)
+
+    def write_unknown(self, tensor: Tensor) -> None:
+        """Writes *tensor* without its values, in the time of `write`: for runs that need times alone.
+
+        The tensor takes none of this machine's memory. A kernel that looks at one of its values gets a KernelError, and
+        pass 2 cannot compute from it.
+        """
+        self._tensors.check_live("write", tensor)
+        blocks = [matrix for _, matrix in tensor.every_block()]
+        for matrix in blocks:
+            self.engine.memory.pending.mark(matrix, Producer("the host's write", tensor.name))
+        began = self.engine.clock.now_ps
+        self.engine.move(blocks, True)
+        self.write_ps += self.engine.clock.now_ps - began
 
     def warm(self, tensor: Tensor, written: bool = False) -> None:
         """Brings *tensor* into the caches in front of its memory, as an earlier kernel leaves a tensor that it read or,

@@ -17,8 +17,10 @@ from kb_models.layout.value import Array, Part, Value
 class Tensors:
     """The tensors of the values that were placed on *host*, one for each part, in the order of `Value.parts`."""
 
-    def __init__(self, host: Host, mesh: Mesh, seed: int) -> None:
+    def __init__(self, host: Host, mesh: Mesh, seed: int, needs_data: bool = True) -> None:
+        """Without *needs_data*, only the tables that kernels look at get their content."""
         self.host = host
+        self.needs_data = needs_data
         self.mesh = mesh
         self._seed = seed
         self._placed: dict[str, tuple[Value, list[Tensor]]] = {}
@@ -34,8 +36,13 @@ class Tensors:
             if self._placed[value.name][0] is not value:
                 raise BenchmarkError(f"value {value.name}", "two values of one name", "one name for each value")
             return
-        data = None if value.content is None else self._content(value)
-        self._placed[value.name] = value, [self._put(value, part, data) for part in value.parts]
+        makes = value.content is not None and (self.needs_data or value.is_looked_at)
+        data = self._content(value) if makes else None
+        tensors = [self._put(value, part, data) for part in value.parts]
+        self._placed[value.name] = value, tensors
+        if value.content is not None and not makes:
+            for tensor in tensors:
+                self.host.write_unknown(tensor)
 
     def __getitem__(self, value: Value) -> list[Tensor]:
         """The tensors of the parts of *value*. Raises KernelError for a value that no op before has written."""

@@ -44,10 +44,12 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
     """An array of a model: a weight, an activation, a cache or a table.
 
     `parts` cover the whole array; parts with equal bounds are copies. An activation has one part for each cube, in the
-    order of the cubes. `axes` names the axis of the model for each
-    dimension, and "" for a dimension without one. `content` makes the array at first; a value without `content` is
-    written by an op. An input or a weight that several values hold in different layouts has one `seed_name`, from which
-    its random numbers follow.
+    order of the cubes. `axes` names the axis of the model for each dimension, and "" for a dimension without one.
+
+    `content` makes the array at first; a value without `content` is written by an op. Kernels look at the values of a
+    table with `is_looked_at`, such as one of indices, so the table has its content in runs for times alone too. An
+    input or a weight that several values hold in different layouts has one `seed_name`, from which its random numbers
+    follow.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
     parts: tuple[Part, ...]
     axes: tuple[str, ...] = ()
     content: Content | None = None
+    is_looked_at: bool = False
     seed_name: str = ""
 
     @property

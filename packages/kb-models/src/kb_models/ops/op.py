@@ -18,13 +18,15 @@ class Op(ABC):
     """One op: its `name`, unique in a model, its `kind`, the values that it reads, and those that it writes.
 
     `flops` are the operations of the algorithm, a multiply-add as two. `terms` is the length of the longest sum of f32
-    behind an output, from which the default tolerance follows. `repeats` is how often the whole model has the op.
+    behind an output, from which the default tolerance follows. `repeats` is how often the whole model has the op. An op
+    with `looks_at_values` has kernels that look at computed values, so its run needs all data.
     """
 
     kind: str
     flops: int
     terms: int = 1
     repeats: int = 1
+    looks_at_values: bool = False
 
     def __init__(self, name: str, reads: tuple[Value, ...], writes: tuple[Value, ...]) -> None:
         self.name = name

@@ -52,8 +52,8 @@ def argument_names(kernel: Any, *arguments: Any) -> dict[int, str]:
 class TimedHost(Host):
     """A host that adds up the seconds of its launches on this machine, and reports its steps to *progress*."""
 
-    def __init__(self, engine: Engine, root: Path, progress: RunProgress) -> None:
-        super().__init__(engine, root)
+    def __init__(self, engine: Engine, root: Path, progress: RunProgress, needs_data: bool = True) -> None:
+        super().__init__(engine, root, needs_data)
         self.wall_s = 0.0
         self._names: list[dict[int, str]] = []
         self._progress = progress

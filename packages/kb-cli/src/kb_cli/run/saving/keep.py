@@ -31,14 +31,20 @@ def keep(folder: Path, outcome: RunOutcome, policy: Policy, left_nbytes: int = S
     nbytes = _nbytes(folder, outcome)
     why = _why_not(nbytes, outcome, policy, left_nbytes)
     if why:
-        _remove_log(folder)
-        return Kept(policy=policy, data=False, nbytes=nbytes, why=why)
+        return keep_nothing(folder, outcome, policy, why)
     outcome.initial_memory.save(folder / MEMORY)
     if outcome.expected:
         save_expected(folder / EXPECTED, outcome.expected)
     if outcome.captured:
         save_captures(folder / CAPTURES, outcome.captured)
     return Kept(policy=policy, data=True, nbytes=nbytes)
+
+
+def keep_nothing(folder: Path, outcome: RunOutcome, policy: Policy, why: str) -> Kept:
+    """Deletes the log in *folder*, and returns the record that says *why* no data is kept."""
+    nbytes = _nbytes(folder, outcome)
+    _remove_log(folder)
+    return Kept(policy=policy, data=False, nbytes=nbytes, why=why)
 
 
 def without_own_folder(result: RunResult) -> RunResult:

@@ -202,7 +202,7 @@ def _simulate(
         templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
         engine = Engine(setup.topology, writer, observers, templates=templates, exact=setup.exact)
         watch.follow(engine)
-        host = TimedHost(engine, setup.loaded.root, progress)
+        host = TimedHost(engine, setup.loaded.root, progress, setup.checks or setup.compute)
         progress.begin(SET_UP, "launch()")
         outputs = _launched(setup, host, made.inputs)
     began = perf_counter()
