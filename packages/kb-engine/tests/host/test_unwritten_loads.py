@@ -97,5 +97,5 @@ def test_a_kernel_cannot_look_at_a_value_that_was_left_out(toy_host):
     host = toy_host()
     a = host.empty("a", (8,), "i32")
     host.write_unknown(a)
-    with pytest.raises(KernelError, match="the host's write of a: got .* of its pending result"):
+    with pytest.raises(KernelError, match=r"the host's write of a: got .* of its pending result"):
         host.launch(lambda tl, a: int(tl.load(a[0:1])), a, pes=[0])

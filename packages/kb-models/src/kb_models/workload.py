@@ -39,7 +39,7 @@ class OpOutput(WorkloadOutput):
     """A value that an op wrote."""
 
     def __init__(self, op: Op, value: Value, tensors: Tensors) -> None:
-        self.name, self.shape, self.dtype = value.name, value.shape, value.dtype
+        self.name, self.shape, self.dtype, self.flops = value.name, value.shape, value.dtype, op.flops
         self._op, self._value, self._tensors = op, value, tensors
 
     def read(self, memory: MemoryStore) -> Array:

@@ -76,4 +76,13 @@ class OpExpected(NamedTuple):
     allowed: npt.NDArray[Any]
 
 
+class OpProduct(NamedTuple):
+    """The result of an op of a workload that is the product of A and B: the factors, and the seed of the sample."""
+
+    a: npt.NDArray[Any]
+    b: npt.NDArray[Any]
+    seed: int
+
+
+AnyOpExpected = OpExpected | OpProduct
 AnyExpected = Expected | ExpectedProduct

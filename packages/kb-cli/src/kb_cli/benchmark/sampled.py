@@ -26,13 +26,14 @@ Factors = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
 
 def factors_of(setup: Setup, inputs: Arrays, flops: int) -> Factors:
-    """Returns the factors of the outputs to sample; {} for a run whose outputs are checked in full, or not at all.
+    """Returns the factors of the outputs to sample; {} for a run whose outputs are checked in full, or not at all, and
+    for a workload, each of whose outputs has factors of its own.
 
     Raises BenchmarkError for a wrong result of `products()`, and where a sample was asked for and no factors are
     stated.
     """
     wanted = setup.check is CheckMode.SAMPLE or (setup.check is CheckMode.AUTO and flops > SAMPLED_ABOVE)
-    if not setup.checks or not wanted:
+    if not setup.checks or not wanted or setup.workload is not None:
         return {}
     with user_code(setup.loaded.path, "products()"):
         answer: Any = setup.loaded.bench.products(setup.params, inputs)

@@ -39,9 +39,13 @@ class WorkloadOp(Struct, frozen=True, kw_only=True):
 
 
 class WorkloadOutput(ABC):
-    """One result of one op, which pass 2 computed: where it lies, and what it should be."""
+    """One result of one op, which pass 2 computed: where it lies, and what it should be.
+
+    `flops` are the operations of the op, from which the choice of a check in full or by sample follows.
+    """
 
     name: str
+    flops: int
     shape: tuple[int, ...]
     dtype: DType
 

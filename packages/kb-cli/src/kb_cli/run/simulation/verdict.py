@@ -12,7 +12,15 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from kb_cli.benchmark.author_calls import Behind
-from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct, OpExpected, OutputTensor
+from kb_cli.benchmark.expected import (
+    AnyExpected,
+    AnyOpExpected,
+    Expected,
+    ExpectedProduct,
+    OpExpected,
+    OpProduct,
+    OutputTensor,
+)
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck, WrongElements
 from kb_dataexec import Executor, MemoryStore, OpLog
@@ -137,10 +145,10 @@ def behind_outputs(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, Behin
     return {name: Behind(terms[name], rounding) for name, rounding in zip(tensors, roundings, strict=True)}
 
 
-def _tolerance_used(output: AnyExpected | OpExpected) -> str:
+def _tolerance_used(output: AnyExpected | AnyOpExpected) -> str:
     if isinstance(output, OpExpected):
         return "the tolerance that the op states"
-    if isinstance(output, ExpectedProduct):
+    if isinstance(output, ExpectedProduct | OpProduct):
         return "the tolerance of a product"
     if output.default_terms is None:
         return "the tolerance that the benchmark or the caller states"
@@ -185,7 +193,7 @@ class Output(NamedTuple):
 
 
 def check_output(
-    log: LogParts, memory: MemoryStore, output: Output, expected: AnyExpected | OpExpected, writers: Writers
+    log: LogParts, memory: MemoryStore, output: Output, expected: AnyExpected | AnyOpExpected, writers: Writers
 ) -> OutputCheck:
     """Compares *output* in *memory* with what is *expected*. A wrong output names the program of *writers*."""
     name = output.name
@@ -195,7 +203,7 @@ def check_output(
         n_elements, text = int(np.prod(output.shape)), f"{name}: {error}"
         return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
     sample: ProductSample | UnsetType = UNSET
-    if isinstance(expected, ExpectedProduct):
+    if isinstance(expected, ExpectedProduct | OpProduct):
         factors = expected.a, expected.b
         (found, origin), sample = sample_output(log, name, output.stored, got, factors, output.dtype, expected.seed)
     else:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from kb_cli.benchmark.code.author_results import check_array, checked_tolerance
 from kb_cli.benchmark.code.user_code import user_code
-from kb_cli.benchmark.expected import OpExpected
+from kb_cli.benchmark.expected import OpExpected, OpProduct
+from kb_cli.benchmark.run_records import CheckMode
+from kb_cli.benchmark.sampled import SAMPLED_ABOVE
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.progress import VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck
 from kb_cli.run.simulation.verdict import Output, Verdict, Writers, check_output, refused
 from kb_dataexec import MemoryStore
 from kb_dataexec.log import LogParts
+from kb_dataexec.verify import why_not_sampled
 from kb_engine import WorkloadOutput
 from kb_messages import BenchmarkError, KbError
 
@@ -33,7 +36,13 @@ def judge_workload(
     return Verdict(ok=all(check.ok for check in checks), outputs=checks)
 
 
-def _expected(setup: Setup, output: WorkloadOutput, memory: MemoryStore) -> OpExpected:
+def _expected(setup: Setup, output: WorkloadOutput, memory: MemoryStore) -> OpExpected | OpProduct:
+    """What *output* should be. A product is sampled where a sample was asked for, or where it is large."""
+    if setup.check is CheckMode.SAMPLE or (setup.check is CheckMode.AUTO and output.flops > SAMPLED_ABOVE):
+        with user_code(setup.loaded.path, f"the factors of {output.name}"):
+            factors = output.factors(memory)
+        if factors is not None and why_not_sampled(*factors, output.dtype) is None:
+            return OpProduct(*factors, setup.seed)
     with user_code(setup.loaded.path, f"the reference of {output.name}"):
         reference, allowed = output.expected(memory)
     place = setup.place(f"expected {output.name}")
