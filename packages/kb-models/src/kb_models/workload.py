@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
-
-from msgspec import Meta, Struct
+from typing import Any, ClassVar
 
 from kb_dataexec import MemoryStore
 from kb_engine import Host, Workload, WorkloadOp, WorkloadOutput
-from kb_messages import DType
 from kb_models.layout import Mesh, Tensors, Value, parse_map
 from kb_models.layout.value import Array
-from kb_models.models import llama
 from kb_models.models.builder import Builder
-from kb_models.models.config import Config
+from kb_models.models.checks import checked
+from kb_models.models.params import ModelParams
+from kb_models.models.registry import architecture_of
 from kb_models.ops import Op
 from kb_topology import Topology
 
-Size = Annotated[int, Meta(ge=1)]
+DEFAULT_MAP = "heads=cube,kv_heads=cube,mlp=cube,experts=cube,vocab=cube"
 
 
 class _OpMemory:
@@ -125,23 +123,6 @@ class OpsWorkload(Workload[Any]):
         return sum(value.placed_nbytes for value in values.values())
 
 
-class ModelParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of a model's run.
-
-    `phase` is `prefill`, with `tokens` tokens of each of `batch` sequences, or `decode`, a step of `batch` sequences
-    with `context` keys each, the new one among them. `layers` blocks are simulated. `map` is the layout, by default one
-    for the model and the chip.
-    """
-
-    phase: Literal["prefill", "decode"] = "decode"
-    batch: Size = 1
-    tokens: Size = 512
-    context: Size = 4096
-    layers: Size = 1
-    map: str = "heads=cube,kv_heads=cube,mlp=cube,experts=cube,vocab=cube"
-    dtype: DType = DType.F16
-
-
 class ModelWorkload(OpsWorkload):
     """A model of a Hugging Face configuration."""
 
@@ -149,14 +130,11 @@ class ModelWorkload(OpsWorkload):
     config: ClassVar[dict[str, Any]] = {}
 
     def made(self, p: ModelParams, topology: Topology) -> tuple[Mesh, list[Op]]:
-        """The blocks of the model."""
-        config = Config.from_hugging_face(self.config)
-        mesh = Mesh.of(topology, parse_map(p.map))
-        mesh.check({"batch": p.batch, "heads": config.heads, "mlp": config.mlp, "vocab": config.vocab})
+        """The ops of the model. Raises BenchmarkError for parameters that the model does not take."""
+        model = architecture_of(self.config, self.name)
+        p = checked(model, p, self.name)
+        mesh = Mesh.of(topology, parse_map(p.map or DEFAULT_MAP))
+        mesh.check({"batch": p.batch, "tokens": p.tokens if p.phase == "prefill" else 1, **model.axes})
         m = Builder(mesh, p.dtype)
-        rows = p.batch * (p.tokens if p.phase == "prefill" else 1)
-        x = m.input("x", (rows, config.hidden), ("batch", ""))
-        for number in range(p.layers):
-            m.named(f"block{number}")
-            x = llama.block(m, config, x)
+        model.build(m, p)
         return mesh, m.ops

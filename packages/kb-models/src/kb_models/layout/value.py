@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ Bounds: TypeAlias = tuple[tuple[int, int], ...]
 """The first index and the index behind the last, for each dimension."""
 Content: TypeAlias = Callable[[np.random.Generator], Array]
 """Makes the whole array of a value, in its shape and dtype, from a random generator."""
+
+Role: TypeAlias = Literal["weight", "cache", "table", "activation"]
+"""A weight is a parameter of the model, a table a constant such as the angles of positions or the blocks of a cache."""
 
 
 class Part(Struct, frozen=True):
@@ -49,7 +52,7 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
     `content` makes the array at first; a value without `content` is written by an op. Kernels look at the values of a
     table with `is_looked_at`, such as one of indices, so the table has its content in runs for times alone too. An
     input or a weight that several values hold in different layouts has one `seed_name`, from which its random numbers
-    follow.
+    follow. `role` says what the memory is for; by default a value with `content` is a weight.
     """
 
     name: str
@@ -60,6 +63,12 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
     content: Content | None = None
     is_looked_at: bool = False
     seed_name: str = ""
+    role: Role | None = None
+
+    @property
+    def purpose(self) -> Role:
+        """What the memory of the value is for."""
+        return self.role or ("activation" if self.content is None else "weight")
 
     @property
     def nbytes(self) -> int:

@@ -15,10 +15,12 @@ class Builder:
         self.dtype = dtype
         self.ops: list[Op] = []
         self._prefix = ""
+        self._repeats = 1
 
-    def named(self, prefix: str) -> None:
-        """Begins a part of the model: names of ops begin with *prefix* from now on."""
+    def named(self, prefix: str, repeats: int = 1) -> None:
+        """Begins a part of the model, which has it *repeats* times: names of ops begin with *prefix* from now on."""
         self._prefix = f"{prefix}." if prefix else ""
+        self._repeats = repeats
 
     def name(self, name: str) -> str:
         """The whole name of an op or a value of this part."""
@@ -28,12 +30,14 @@ class Builder:
         """An activation that comes from elsewhere: normal random numbers."""
         parts = self.mesh.parts(shape, axes)
         content = normal(shape, 1.0, self.dtype)
-        return Value(name=self.name(name), shape=shape, dtype=self.dtype, parts=parts, axes=axes, content=content)
+        name, dtype = self.name(name), self.dtype
+        return Value(name=name, shape=shape, dtype=dtype, parts=parts, axes=axes, content=content, role="activation")
 
     def add(self, op: Op) -> Value:
         """Adds *op*, and returns the first value that the op writes."""
         if any(op.name == each.name for each in self.ops):
             raise BenchmarkError(f"op {op.name}", "two ops of one name", "one name for each op")
+        op.stands_for(self._repeats)
         self.ops.append(op)
         return op.writes[0]
 

@@ -1,14 +1,110 @@
-"""Llama and the models that share its blocks: RMS norm, grouped attention with rotary positions, gated MLP."""
+"""Llama and the models that share its blocks: RMS norm, grouped attention with rotary positions, gated MLP or experts.
+
+Source of the sizes and the order of ops: Touvron et al., arXiv 2302.13971; Jiang et al., arXiv 2401.04088 (Mixtral);
+Qwen Team, arXiv 2412.15115.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kb_models.layout import Value
+from kb_models.models.architecture import Architecture
 from kb_models.models.builder import Builder
-from kb_models.models.config import Config
+from kb_models.models.config import ConfigKeys
+from kb_models.models.params import ModelParams
+from kb_models.models.rotation import Rotation
 
 
-def block(m: Builder, config: Config, x: Value) -> Value:
-    """One block: the residual stream *x* of rows x hidden, after the block."""
-    h = m.rms_norm("norm1", x, config.norm_epsilon)
-    up = m.linear("up", h, config.mlp, "mlp")
-    return m.linear("down", up, config.hidden, "hidden")
+class Llama(Architecture):
+    """Llama 1 to 3."""
+
+    qkv_bias = False
+    """Whether q, k and v have a bias where the configuration does not say so."""
+
+    def __init__(self, keys: ConfigKeys) -> None:
+        self.hidden = keys.size("hidden_size")
+        self.layers = keys.size("num_hidden_layers")
+        self.heads = keys.size("num_attention_heads")
+        self.kv_heads = keys.size("num_key_value_heads", self.heads)
+        self.head_dim = keys.size("head_dim", self.hidden // self.heads)
+        if self.heads % self.kv_heads:
+            got = f"{self.kv_heads}, with num_attention_heads {self.heads}"
+            raise keys.error("num_key_value_heads", got, f"a divisor of {self.heads}")
+        if keys.get("head_dim") is None:
+            keys.divides("num_attention_heads", "hidden_size")
+        self.mlp = keys.size("intermediate_size")
+        self.vocab = keys.size("vocab_size")
+        self.epsilon = keys.number("rms_norm_eps", 1e-6)
+        self.rotation = Rotation.read(keys)
+        self.is_tied = keys.flag("tie_word_embeddings", False)
+        self.has_bias = keys.flag("attention_bias", self.qkv_bias)
+        self.experts, self.top_k = 1, 1
+        keys.get("max_position_embeddings")  # rotary positions go on
+        keys.only("hidden_act", ["silu"], "the gate of the MLP is SiLU")
+        keys.only("mlp_bias", [False], "no bundled model has a bias there")
+        if self.head_dim % 2:
+            raise keys.error("head_dim", str(self.head_dim), "an even number, because rotary positions turn pairs")
+
+    @property
+    def parameters(self) -> int:
+        """Two tables of words, or one; blocks of attention, MLP and two norms; the last norm."""
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        attention = self.hidden * (2 * q + 2 * kv) + (q + 2 * kv) * self.has_bias
+        mlp = 3 * self.hidden * self.mlp * self.experts + (self.hidden * self.experts if self.experts > 1 else 0)
+        words = self.vocab * self.hidden * (1 if self.is_tied else 2)
+        return words + self.layers * (attention + mlp + 2 * self.hidden) + self.hidden
+
+    @property
+    def axes(self) -> Mapping[str, int]:
+        """Heads, key heads, MLP, experts, words and the residual stream."""
+        experts = {"experts": self.experts} if self.experts > 1 else {}
+        sizes = {"heads": self.heads, "kv_heads": self.kv_heads, "mlp": self.mlp, **experts}
+        return {**sizes, "vocab": self.vocab, "hidden": self.hidden}
+
+    def build(self, m: Builder, p: ModelParams) -> None:
+        """Blocks of norm, up and down."""
+        rows = p.batch * (p.tokens if p.phase == "prefill" else 1)
+        x = m.input("x", (rows, self.hidden), ("batch", ""))
+        for number, repeats in self.simulated(p):
+            m.named(f"block{number}", repeats)
+            x = self._block(m, x)
+
+    def _block(self, m: Builder, x: Value) -> Value:
+        """One block: the residual stream *x* of rows x hidden, after the block."""
+        h = m.rms_norm("norm1", x, self.epsilon)
+        up = m.linear("up", h, self.mlp, "mlp")
+        return m.linear("down", up, self.hidden, "hidden")
+
+
+class Mistral(Llama):
+    """Mistral 7B: Llama without a window of keys."""
+
+    def __init__(self, keys: ConfigKeys) -> None:
+        super().__init__(keys)
+        keys.only("sliding_window", [], "attention to a window of keys is not built")
+
+
+class Qwen2(Llama):
+    """Qwen 2 and 2.5: Llama with a bias on q, k and v."""
+
+    qkv_bias = True
+
+    def __init__(self, keys: ConfigKeys) -> None:
+        super().__init__(keys)
+        keys.only("use_sliding_window", [False], "attention to a window of keys is not built")
+        keys.only("use_mrope", [False], "positions of pictures are not built")
+        for of_the_window in ("sliding_window", "max_window_layers"):
+            keys.get(of_the_window)
+
+
+class Mixtral(Mistral):
+    """Mixtral: Llama with experts in place of the MLP."""
+
+    def __init__(self, keys: ConfigKeys) -> None:
+        super().__init__(keys)
+        self.experts = keys.size("num_local_experts")
+        self.top_k = keys.size("num_experts_per_tok")
+        if self.top_k > self.experts:
+            got = f"{self.top_k}, with num_local_experts {self.experts}"
+            raise keys.error("num_experts_per_tok", got, f"at most {self.experts}")

@@ -33,6 +33,10 @@ class Op(ABC):
         self.reads = reads
         self.writes = writes
 
+    def stands_for(self, repeats: int) -> None:
+        """Notes that the whole model has the op *repeats* times."""
+        self.repeats = repeats
+
     @property
     def nbytes(self) -> int:
         """The bytes of all values that the op reads and writes, each once."""

@@ -1,0 +1,47 @@
+"""Architecture: the models of one `model_type`. It reads the sizes of a configuration, and adds the ops of a run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from kb_models.layout import cut
+from kb_models.models.builder import Builder
+from kb_models.models.config import ConfigKeys
+from kb_models.models.params import ModelParams, Phase
+
+
+class Architecture(ABC):
+    """A model of one configuration. A subclass reads the keys of a `config.json` when the model is made.
+
+    `phases` are those that the model has, the first one by default. `layers` is the number of equal blocks, of which a
+    run simulates `ModelParams.layers`; 1 for a model that is always simulated whole.
+    """
+
+    phases: ClassVar[tuple[Phase, ...]] = ("decode", "prefill")
+    layers: int = 1
+
+    @abstractmethod
+    def __init__(self, keys: ConfigKeys) -> None:
+        """Reads the sizes. Raises BenchmarkError for a key that is missing or has a wrong value."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> int:
+        """The number of parameters of the whole model, a matrix that is used twice once."""
+
+    @property
+    @abstractmethod
+    def axes(self) -> Mapping[str, int]:
+        """The lengths of the axes that a layout may split, `batch` and `tokens` apart."""
+
+    @abstractmethod
+    def build(self, m: Builder, p: ModelParams) -> None:
+        """Adds the ops of a run to *m*: those before the blocks, of `p.layers` blocks, and those after them."""
+
+    def simulated(self, p: ModelParams) -> Iterator[tuple[int, int]]:
+        """The number of each block that is simulated, and of how many blocks of the model it stands for."""
+        for number in range(p.layers):
+            start, stop = cut(self.layers, p.layers, number)
+            yield number, stop - start
