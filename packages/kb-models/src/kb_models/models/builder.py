@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
-from kb_models.ops import AllReduce, Linear, Op, RmsNorm, normal
+from kb_models.ops import AllReduce, Linear, Norm, Op, Sum, normal
 
 
 class Builder:
@@ -42,8 +42,28 @@ class Builder:
         return op.writes[0]
 
     def rms_norm(self, name: str, x: Value, epsilon: float) -> Value:
-        """The RMS norm of the rows of *x*."""
-        return self.add(RmsNorm(self.name(name), self.mesh, x, epsilon))
+        """The RMS norm of the rows of *x*, with a weight for each column."""
+        return self.add(Norm(self.name(name), self.mesh, (x,), epsilon))
+
+    def layer_norm(self, name: str, x: Value, epsilon: float) -> Value:
+        """The layer norm of the rows of *x*, with a weight and a bias for each column."""
+        return self.add(Norm(self.name(name), self.mesh, (x,), epsilon, is_centred=True))
+
+    def add_norm(
+        self, name: str, x: Value, y: Value, epsilon: float, *, is_centred: bool = False
+    ) -> tuple[Value, Value]:
+        """The sum of *x* and *y*, a residual stream, and its RMS norm, or its layer norm with *is_centred*."""
+        norm = Norm(self.name(name), self.mesh, (x, y), epsilon, is_centred=is_centred, keeps_sum=True)
+        normed = self.add(norm)
+        return norm.writes[1], normed
+
+    def plus(self, name: str, x: Value, y: Value, activation: str = "none") -> Value:
+        """The sum of *x* and *y*, and *activation* of it."""
+        return self.add(Sum(self.name(name), self.mesh, (x, y), activation))
+
+    def activation(self, name: str, x: Value, activation: str) -> Value:
+        """*activation* of each element of *x*: `relu`, `silu`, `gelu`, `tanh` or `sigmoid`."""
+        return self.add(Sum(self.name(name), self.mesh, (x,), activation))
 
     def linear(self, name: str, x: Value, n: int, axis: str) -> Value:
         """X W with *n* columns on *axis*. Where *x* is split along K, an all_reduce sums the parts."""

@@ -3,6 +3,7 @@
 from kb_models.ops.collective import AllReduce as AllReduce
 from kb_models.ops.linear import Linear as Linear
 from kb_models.ops.linear import normal as normal
-from kb_models.ops.norm import RmsNorm as RmsNorm
+from kb_models.ops.norm import Norm as Norm
 from kb_models.ops.op import Op as Op
 from kb_models.ops.op import Read as Read
+from kb_models.ops.sums import Sum as Sum
