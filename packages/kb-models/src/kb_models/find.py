@@ -1,9 +1,12 @@
-"""Finds the model that a user names: a bundled configuration, or a file of one."""
+"""Finds the model or network that a user names: a bundled configuration, or a file."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+from kb_models.networks import network_file, read_table
 
 _FOLDER = Path(__file__).parent
 CONFIGS = _FOLDER / "configs"
@@ -17,23 +20,67 @@ def names() -> list[str]:
 def source_of(text: str) -> tuple[Path, bytes] | None:
     """The benchmark file of the workload that *text* names, as a path for its errors and its source; None for others.
 
-    The source holds the whole configuration, so a run folder repeats the run without the file that *text* names.
+    The source holds the configuration, the table or the graph, so a run folder repeats the run without the file that
+    *text* names. Raises BenchmarkError for a file that is no network, with what the file looks like.
     """
-    if text not in names():
+    if text in names():
+        config = json.loads((CONFIGS / f"{text}.json").read_text(encoding="utf-8"))
+        return _FOLDER / f"{text}.py", _model_source(text, config)
+    path = Path(text)
+    if not path.exists():
         return None
-    config = json.loads((CONFIGS / f"{text}.json").read_text(encoding="utf-8"))
-    source = f'''"""The model {text} as a benchmark of kb-models."""
+    found = network_file(path)
+    if found is None:
+        return None
+    name, place = _name_of(path), path.resolve().with_name(f"{path.name}.py")
+    if found.kind == "config":
+        return place, _model_source(name, found.content)
+    return place, _table_source(name, path, found.content)
+
+
+source_of.names = names  # type: ignore[attr-defined]
+
+
+def _name_of(path: Path) -> str:
+    """The name of the network in *path*: that of the file, or of its folder for a `config.json`."""
+    resolved = path.resolve()
+    stem = resolved.parent.name if resolved.name == "config.json" and resolved.parent.name else resolved.stem
+    return "".join(char if char.isprintable() and char != "\\" else "_" for char in stem[:80]).lstrip(".") or "network"
+
+
+def _model_source(name: str, config: dict[str, Any]) -> bytes:
+    source = f'''{_docstring("The model", name, "as a benchmark of kb-models.")}
 
 from kb_models import ModelWorkload
 
 
 class Model(ModelWorkload):
-    """{text}, from the sizes of its `config.json`."""
+    """A model, from the sizes of its `config.json`."""
 
-    name = {text!r}
+    name = {name!r}
     config = {config!r}
 '''
-    return _FOLDER / f"{text}.py", source.encode()
+    return source.encode()
 
 
-source_of.names = names  # type: ignore[attr-defined]
+def _table_source(name: str, path: Path, text: str) -> bytes:
+    layers = "".join(f"        {layer!r},\n" for layer in read_table(str(path), text))
+    source = f'''{_docstring("The layers of", path.name, "as a benchmark of kb-models.")}
+
+from kb_models.networks import Convolution, Product, TableWorkload
+
+
+class Network(TableWorkload):
+    """The layers of a table."""
+
+    name = {name!r}
+    layers = (
+{layers}    )
+'''
+    return source.encode()
+
+
+def _docstring(before: str, name: str, after: str) -> str:
+    """A docstring on one line that names a file; *name* may be any text."""
+    shown = ascii(name).strip("\"'").replace('"', "'")
+    return f'"""{before} {shown} {after}"""'
