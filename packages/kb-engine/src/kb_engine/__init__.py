@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kb_engine.host.workload import Workload as Workload
     from kb_engine.host.workload import WorkloadOp as WorkloadOp
     from kb_engine.host.workload import WorkloadOutput as WorkloadOutput
+    from kb_engine.host.workload import WorkloadStep as WorkloadStep
     from kb_engine.language.gemm import Epilogue as Epilogue
     from kb_engine.language.tl import Language as Language
     from kb_engine.launch.launch import LaunchResult as LaunchResult
@@ -42,7 +43,7 @@ _NAMES = {
     "kb_engine.host.host": ("Copies", "Host"),
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
-    "kb_engine.host.workload": ("Workload", "WorkloadOp", "WorkloadOutput"),
+    "kb_engine.host.workload": ("Workload", "WorkloadOp", "WorkloadOutput", "WorkloadStep"),
     "kb_engine.program.values.host_values": ("HostValue",),
     "kb_engine.language.gemm": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),

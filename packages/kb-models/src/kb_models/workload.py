@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from kb_dataexec import MemoryStore
-from kb_engine import Host, Workload, WorkloadOp, WorkloadOutput
+from kb_engine import Host, Workload, WorkloadOp, WorkloadOutput, WorkloadStep
 from kb_models.layout import Mesh, Tensors, Value, parse_map
 from kb_models.layout.value import Array
 from kb_models.models.builder import Builder
@@ -98,6 +98,7 @@ class OpsWorkload(Workload[Any]):
                 first_launch=first,
                 end_launch=len(host.launches),
                 repeats=op.repeats,
+                floor_nbytes=op.floor_nbytes,
             )
             self._ran.append(ran)
 
@@ -128,6 +129,10 @@ class ModelWorkload(OpsWorkload):
 
     Params = ModelParams
     config: ClassVar[dict[str, Any]] = {}
+
+    def step(self, p: ModelParams) -> WorkloadStep | None:
+        """The work of the whole model; None for a run of one op."""
+        return None if p.op else architecture_of(self.config, self.name).step(p)
 
     def made(self, p: ModelParams, topology: Topology) -> tuple[Mesh, list[Op]]:
         """The ops of the model. Raises BenchmarkError for parameters that the model does not take."""

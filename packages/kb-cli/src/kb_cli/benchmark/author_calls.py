@@ -16,7 +16,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_dataexec import default_tolerance
 from kb_dataexec.files import available_nbytes
 from kb_dataexec.verify import Rounding
-from kb_engine import Host, Tensor
+from kb_engine import Host, Tensor, WorkloadStep
 from kb_messages import BenchmarkError, MemorySpace
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -51,6 +51,21 @@ def prepare(setup: Setup) -> None:
     if setup.workload is not None:
         with user_code(setup.loaded.path, "prepare()"), limited_memory():
             setup.workload.prepare(setup.params, setup.topology, setup.seed)
+
+
+def step_of(setup: Setup) -> WorkloadStep | None:
+    """Returns the work of the whole model of a workload; None for any other benchmark, and for one that tells none.
+
+    Raises BenchmarkError for any other result.
+    """
+    if setup.workload is None:
+        return None
+    with user_code(setup.loaded.path, "step()"):
+        answer: Any = setup.workload.step(setup.params)
+    if answer is not None and (not isinstance(answer, WorkloadStep) or answer.items < 1):
+        got = f"{answer.items} items" if isinstance(answer, WorkloadStep) else type(answer).__name__
+        raise setup.error("step", got, "a WorkloadStep of 1 item or more, or None")
+    return answer
 
 
 def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:

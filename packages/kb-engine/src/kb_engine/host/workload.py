@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,10 @@ from kb_topology import Topology
 class WorkloadOp(Struct, frozen=True, kw_only=True):
     """One op of a workload as it ran: launches `first_launch` to `end_launch` - 1 of the run are its own.
 
-    `kind` groups ops of a report. `flops` are the operations of the algorithm, a multiply-add as two, and `nbytes` the
-    bytes of its operands and results, each once. `repeats` is how often the whole model has the op, where the run has
-    it once.
+    A name may begin with the part of the workload that has the op and a dot: `block0.down`. `kind` groups ops of a
+    report. `flops` are the operations of the algorithm, a multiply-add as two, and `nbytes` the bytes of its operands
+    and results, each once. `floor_nbytes` are the bytes of weights and caches that no order of the work can keep from
+    passing through HBM, each once. `repeats` is how often the whole model has the op, where the run has it once.
     """
 
     name: str
@@ -36,6 +37,24 @@ class WorkloadOp(Struct, frozen=True, kw_only=True):
     first_launch: int
     end_launch: int
     repeats: int = 1
+    floor_nbytes: int = 0
+
+    @property
+    def part(self) -> str:
+        """The part of the workload that has the op: the name up to its first dot."""
+        return self.name.partition(".")[0]
+
+
+class WorkloadStep(Struct, frozen=True, kw_only=True):
+    """The work of the whole model: `items` of `unit`, such as 8 `tokens`.
+
+    `phase` is `prefill`, which ends with the first token of each sequence, `decode`, which gives each sequence one more
+    token, or `pass`, any other pass through a model.
+    """
+
+    phase: Literal["prefill", "decode", "pass"]
+    items: int
+    unit: str = "tokens"
 
 
 class WorkloadOutput(ABC):
@@ -89,6 +108,10 @@ class Workload(Benchmark[ParamsT], Generic[ParamsT]):
     @abstractmethod
     def outputs(self) -> Iterator[WorkloadOutput]:
         """The results of all ops, in order."""
+
+    def step(self, p: ParamsT) -> WorkloadStep | None:
+        """The work of the whole model with *p*. None, the default, for a workload of which no time is asked."""
+        return None
 
     def inputs(self, p: ParamsT, rng: np.random.Generator) -> Arrays:
         """Returns {}: a workload makes the content of its tensors when it places them."""

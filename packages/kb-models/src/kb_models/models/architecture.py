@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from kb_engine import WorkloadStep
 from kb_models.layout import cut
 from kb_models.models.builder import Builder
 from kb_models.models.config import ConfigKeys
@@ -39,6 +40,14 @@ class Architecture(ABC):
     @abstractmethod
     def build(self, m: Builder, p: ModelParams) -> None:
         """Adds the ops of a run to *m*: those before the blocks, of `p.layers` blocks, and those after them."""
+
+    def step(self, p: ModelParams) -> WorkloadStep:
+        """The work of the whole model: in `decode` one token of each sequence, in `prefill` all tokens of the prompts.
+
+        A model that makes no tokens says what its pass is for.
+        """
+        phase = p.phase or self.phases[0]
+        return WorkloadStep(phase=phase, items=p.batch * (p.tokens if phase == "prefill" else 1))
 
     def simulated(self, p: ModelParams) -> Iterator[tuple[int, int]]:
         """The number of each block that is simulated, and of how many blocks of the model it stands for."""

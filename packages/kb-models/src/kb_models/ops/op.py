@@ -42,6 +42,14 @@ class Op(ABC):
         """The bytes of all values that the op reads and writes, each once."""
         return sum(value.nbytes for value in dict.fromkeys((*self.reads, *self.writes)))
 
+    @property
+    def floor_nbytes(self) -> int:
+        """The bytes of the weights, caches and tables that the op reads, each once.
+
+        An op that reads a part of one of them alone says how much.
+        """
+        return sum(value.nbytes for value in dict.fromkeys(self.reads) if value.purpose != "activation")
+
     @abstractmethod
     def launch(self, host: Host, tensors: Tensors) -> None:
         """Launches the kernels of the op. All values are placed: `tensors[value]` has the parts of each."""

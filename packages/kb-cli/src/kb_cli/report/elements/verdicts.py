@@ -61,6 +61,9 @@ def verdict_sentences(result: RunResult) -> list[str]:
     """
     if result.refusal:
         return [result.refusal]
+    if result.verified and len(result.outputs) > _SHOWN:
+        n_elements = sum(check.n_elements for check in result.outputs)
+        return [f"ok, {len(result.outputs)} results, each alone, {n_elements} elements"]
     return [check.text for check in result.outputs if check.ok == result.verified]
 
 

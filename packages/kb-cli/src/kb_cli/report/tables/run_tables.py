@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UnsetType
 from rich.table import Table
 
 from kb_cli.report.data.performance import SPACES, choices_text, known_roofs, performance_rows
+from kb_cli.report.elements.op_cells import model_rows
 from kb_cli.report.elements.shared_tables import (
     chosen_tile_tables,
     remedy_tables,
@@ -21,9 +23,11 @@ from kb_cli.report.elements.verdicts import (
     verdict_cell,
     verdict_style,
 )
+from kb_cli.report.tables.op_tables import op_tables
 from kb_cli.run.base.fidelity_band import Fidelity, fidelity_text
 from kb_cli.run.base.frame_text import frame_text
 from kb_cli.run.base.result import RunResult, Sanitized, Traffic
+from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity, value_text
@@ -44,7 +48,9 @@ def run_tables(result: RunResult, sentence: str) -> list[Any]:
 
     The last line of a run that failed says so.
     """
-    parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
+    parts: list[Any] = [_title(result), _summary(result)]
+    parts += op_tables(result.workload_ops, result.model, whole_ps(result))
+    parts += [_blocks(result), _memories(result)]
     parts += roof_tables(known_roofs(result), result.latency_ps)
     if result.counters:
         parts.append(_counters(result))
@@ -58,6 +64,11 @@ def run_tables(result: RunResult, sentence: str) -> list[Any]:
     parts += sanitizer_texts(result)
     failed = [styled(line, BAD) for line in failed_line(failure_causes(result))]
     return [*(part for table in parts for part in (table, "")), sentence, *failed]
+
+
+def whole_ps(result: RunResult) -> int:
+    """Returns the picoseconds from the call of the first launch to the last answer."""
+    return result.latency_ps if isinstance(result.whole_ns, UnsetType) else round(result.whole_ns * PS_PER_NS)
 
 
 def _title(result: RunResult) -> str:
@@ -74,6 +85,9 @@ def _summary(result: RunResult) -> Table:
         table.add_row("start-up", _startup(result, result.startup_ns))
     if isinstance(result.whole_ns, float) and (result.host is not None or len(result.launches) > 1):
         table.add_row("whole time", f"{duration(result.whole_ns * PS_PER_NS)} {_WHOLE}")
+    if isinstance(result.model, ModelTimes):
+        for name, text in model_rows(result.model):
+            table.add_row(name, text)
     if text := frame_text(result):
         table.add_row("frame", text)
     late = [each for each in result.launches if each.late_pes]

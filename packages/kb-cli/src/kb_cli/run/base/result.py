@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.frame import Frame
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.base.workload_result import ModelTimes, OpResult
 from kb_dataexec.analysis import Finding, PathShare, ProgramName, RaceReport
 from kb_dataexec.verify import ProductSample
 from kb_engine.program import Leak, WrappedIndex
@@ -290,24 +291,6 @@ class Busiest(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class OpResult(Struct, frozen=True, kw_only=True):
-    """One op of a workload: its name and kind, how often the whole model has the op, and the time of its kernels.
-
-    The op made launches `first_launch` to `end_launch` - 1 of the run. `latency_ps` adds up, over these launches, the
-    time from the first kernel's start to the last kernel's end. `flops` and `nbytes` are what the algorithm needs: a
-    multiply-add counts as two, and each operand and result once.
-    """
-
-    name: str
-    kind: str
-    repeats: int
-    first_launch: int
-    end_launch: int
-    latency_ps: int
-    flops: int
-    nbytes: int
-
-
 class RunResult(Struct, frozen=True, kw_only=True):
     """The result of one run. A step that was left out gives None: `verified` without verification, `log_digest` without
     a log.
@@ -330,7 +313,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     missing unless kernels waited for computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
     `chose` has what the benchmark chose on this chip (`Host.chose`), and is missing where it chose nothing.
     `frame` says what the latency counts, and is missing from older folders. `workload_ops` has the ops of a workload in
-    their order, and is missing for any other benchmark.
+    their order, and `model` the time of the whole model; both are missing for any other benchmark, and `model` for a
+    workload that tells no step.
     """
 
     benchmark: str
@@ -371,6 +355,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     stages_ps: dict[str, dict[str, int]] | None
     launches: list[LaunchTimes]
     workload_ops: list[OpResult] | UnsetType = UNSET
+    model: ModelTimes | UnsetType = UNSET
     host: HostTime | None
     outputs: list[OutputCheck]
     refusal: str | None

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
+from kb_cli.benchmark.author_calls import step_of
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import shown_params
-from kb_cli.run.base.result import Busiest, HostTime, Kept, LaunchTimes, OpResult, RunResult
+from kb_cli.run.base.result import Busiest, HostTime, Kept, LaunchTimes, RunResult
 from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.run.observe.roofs import roofline
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.run.observe.timed_host import HostTimes
 from kb_cli.run.observe.validated_runs import fidelity_of_run
+from kb_cli.run.saving.op_times import model_times, op_results
 from kb_cli.run.simulation.simulate import RunOutcome
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec.analysis import path_shares
 from kb_engine import LaunchResult, WorkloadOp
+from kb_messages import MemorySpace
 
 
 def make_result(
@@ -26,10 +30,9 @@ def make_result(
     """Returns the result of running *setup*: *outcome*, whose data lies in the folder *run_dir*, None for none."""
     metrics, verdict = outcome.metrics, outcome.verdict
     seconds = metrics.span_ps / 1e12
-    waits = waits_ps(outcome.stage_times)
     startup_ps = sum(each.startup_ps for each in outcome.launches)
     shares = path_shares(outcome.where) if outcome.where is not None and outcome.where.launches else None
-    return RunResult(
+    result = RunResult(
         benchmark=setup.loaded.name,
         topology=setup.topology.name,
         shape=UNSET if shape is None else shape,
@@ -66,10 +69,9 @@ def make_result(
         tile_stages=metrics.tile_stages,
         ops=outcome.log.n_ops if outcome.log is not None else 0,
         log_digest=outcome.log.digest if outcome.log is not None else None,
-        waits_ps=waits,
+        waits_ps=waits_ps(outcome.stage_times),
         stages_ps=outcome.stage_times,
         launches=[launch_times(each) for each in outcome.launches],
-        workload_ops=UNSET if setup.workload is None else op_results(setup.workload.ops, outcome.launches),
         host=host_time(outcome.host),
         outputs=[] if verdict is None else verdict.outputs,
         refusal=None if verdict is None else verdict.refusal,
@@ -81,6 +83,7 @@ def make_result(
         wall_s=outcome.wall._asdict(),
         run_dir=UNSET if run_dir is None else run_dir,
     )
+    return result if setup.workload is None else _with_ops(result, setup, setup.workload.ops, outcome)
 
 
 def waits_ps(stage_times: dict[str, dict[str, int]] | None) -> dict[str, int] | None:
@@ -96,21 +99,13 @@ def waits_ps(stage_times: dict[str, dict[str, int]] | None) -> dict[str, int] | 
     return totals
 
 
-def op_results(ops: Sequence[WorkloadOp], launches: Sequence[LaunchResult]) -> list[OpResult]:
-    """Returns the *ops* of a workload with the times of their *launches*."""
-    return [
-        OpResult(
-            name=op.name,
-            kind=op.kind,
-            repeats=op.repeats,
-            first_launch=op.first_launch,
-            end_launch=op.end_launch,
-            latency_ps=sum(each.end_ps - each.start_ps for each in launches[op.first_launch : op.end_launch]),
-            flops=op.flops,
-            nbytes=op.nbytes,
-        )
-        for op in ops
-    ]
+def _with_ops(result: RunResult, setup: Setup, ops: Sequence[WorkloadOp], outcome: RunOutcome) -> RunResult:
+    """Returns *result* with the *ops* of its workload, and the time of the whole model if the workload tells a step."""
+    hbm_gbs = result.bandwidth_gbs.get(MemorySpace.HBM)
+    found = op_results(ops, outcome.launches, outcome.where, result.peak_flops, hbm_gbs)
+    step = step_of(setup)
+    model = UNSET if step is None or not found else model_times(found, outcome.launches, step, hbm_gbs)
+    return replace(result, workload_ops=found, model=model)
 
 
 def launch_times(each: LaunchResult) -> LaunchTimes:

@@ -1,0 +1,156 @@
+"""The ops of a workload and the time of its model, as cells of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct, UnsetType
+
+from kb_cli.run.base.workload_result import ModelTimes, OpLever, OpResult
+from kb_cli.terminal.units import duration, percent, quantity, signed_percent
+
+MOST_OPS: Final = 40
+"""The most ops that have a row of their own in the terminal; `--json`, pages and `kb web` have all."""
+
+OP_HEADERS: Final = ("op", "time", "share", "x", "of compute", "of HBM", "bound")
+WORK_HEADERS: Final = ("op", "launches", "FLOPs", "bytes", "weights", "first lever")
+KIND_HEADERS: Final = ("kind of op", "ops", "time", "in the model", "share")
+PART_HEADERS: Final = ("part of the model", "ops", "kernels", "gaps", "x", "in the model", "share")
+GAPS: Final = "gaps between launches"
+OPS_TEXT: Final = (
+    "Times of the kernels of each op, as a share of the whole run, and how often the model has the op. The shares of "
+    "compute and HBM are those of the operations and the bytes that the algorithm needs. The bound is the largest part "
+    "of the critical path."
+)
+
+
+class ShownOps(Struct, frozen=True, kw_only=True):
+    """The ops with rows of their own, in their order, and the ops `rest`, which share one row."""
+
+    ops: list[OpResult]
+    rest: list[OpResult]
+
+
+def shown_ops(ops: Sequence[OpResult], most: int = MOST_OPS) -> ShownOps:
+    """Returns *ops* as those with rows of their own, and the others; where there are more than *most*, the costliest
+    have rows.
+    """
+    if len(ops) <= most:
+        return ShownOps(ops=list(ops), rest=[])
+    dear = sorted(ops, key=lambda op: -op.latency_ps * op.repeats)[:most]
+    names = {op.name for op in dear}
+    return ShownOps(ops=[op for op in ops if op.name in names], rest=[op for op in ops if op.name not in names])
+
+
+def op_rows(ops: Sequence[OpResult], whole_ps: int, most: int = MOST_OPS) -> Iterator[tuple[str, ...]]:
+    """Yields the rows under `OP_HEADERS`, with the gaps last. Shares are those of *whole_ps*, and add up to 100 %."""
+    shown = shown_ops(ops, most)
+    for op in shown.ops:
+        yield (
+            op.name,
+            duration(op.latency_ps),
+            _share(op.latency_ps, whole_ps),
+            str(op.repeats),
+            _part(op.compute_share),
+            _part(op.memory_share),
+            bound_text(op),
+        )
+    if shown.rest:
+        ps = sum(op.latency_ps for op in shown.rest)
+        yield (f"{len(shown.rest)} more: see --json", duration(ps), _share(ps, whole_ps), "", "", "", "")
+    gaps_ps = whole_ps - sum(op.latency_ps for op in ops)
+    yield (GAPS, duration(gaps_ps), _share(gaps_ps, whole_ps), "", "", "", "")
+
+
+def work_rows(ops: Sequence[OpResult], most: int = MOST_OPS) -> Iterator[tuple[str, ...]]:
+    """Yields the rows under `WORK_HEADERS`."""
+    shown = shown_ops(ops, most)
+    for op in shown.ops:
+        numbers = (quantity(op.flops, "FLOP"), quantity(op.nbytes, "B"), quantity(op.floor_nbytes, "B"))
+        yield (op.name, str(op.n_launches), *numbers, lever_text(op.lever))
+    if shown.rest:
+        sums = (sum(getattr(op, name) for op in shown.rest) for name in ("n_launches", "flops", "nbytes"))
+        launches, flops, nbytes = sums
+        floor = quantity(sum(op.floor_nbytes for op in shown.rest), "B")
+        yield f"{len(shown.rest)} more", str(launches), quantity(flops, "FLOP"), quantity(nbytes, "B"), floor, ""
+
+
+def kind_rows(ops: Sequence[OpResult]) -> Iterator[tuple[str, ...]]:
+    """Yields the rows under `KIND_HEADERS`, the kind with most time in the model first. Shares are those of all
+    kernels.
+    """
+    kinds: dict[str, list[OpResult]] = {}
+    for op in ops:
+        kinds.setdefault(op.kind, []).append(op)
+    of_model = {kind: sum(op.repeats * op.latency_ps for op in mine) for kind, mine in kinds.items()}
+    total = sum(of_model.values())
+    for kind, mine in sorted(kinds.items(), key=lambda each: -of_model[each[0]]):
+        ps = sum(op.latency_ps for op in mine)
+        yield kind, str(len(mine)), duration(ps), duration(of_model[kind]), _share(of_model[kind], total)
+
+
+def part_rows(model: ModelTimes) -> Iterator[tuple[str, ...]]:
+    """Yields the rows under `PART_HEADERS`, in the order of the model, then the answer to the host, and the sum."""
+    for part in model.parts:
+        x = "" if part.repeats is None else str(part.repeats)
+        times = (duration(part.kernels_ps), duration(part.gaps_ps), x, duration(part.model_ps))
+        yield part.name, str(part.ops), *times, _share(part.model_ps, model.total_ps)
+    left_ps = model.total_ps - sum(part.model_ps for part in model.parts)
+    yield "answers to the host", "", "", "", "", duration(left_ps), _share(left_ps, model.total_ps)
+    sums = (duration(model.kernels_ps), duration(model.gaps_ps), "", duration(model.total_ps))
+    yield "the model", "", *sums, _share(model.total_ps, model.total_ps)
+
+
+_NAMES: Final = {"decode": "step", "prefill": "first token", "pass": "pass"}
+
+
+def model_rows(model: ModelTimes) -> Iterator[tuple[str, str]]:
+    """Yields the rows of a summary: the time of the model, and its floor. Each is a name and a text."""
+    gaps = f"kernels {duration(model.kernels_ps)}, gaps {duration(model.gaps_ps)}"
+    yield _NAMES[model.phase], f"{step_text(model)} ({gaps})"
+    if model.floor_ps is None:
+        return
+    through = f"{quantity(model.floor_nbytes, 'B')} of weights and caches once through all HBM"
+    times = f"; the model takes {model.total_ps / model.floor_ps:.2f} times as long" if model.floor_ps else ""
+    yield "floor", f"{duration(model.floor_ps)}{_rate(model.floor_items_per_s, model.unit)}: {through}{times}"
+
+
+def step_text(model: ModelTimes) -> str:
+    """Returns the time of the model with its work: `2.913 ms for 8 tokens, 2,746 tokens/s`."""
+    unit = model.unit if model.items != 1 else model.unit.removesuffix("s")
+    what = f"after {model.items:,} {unit} of prompts" if model.phase == "prefill" else f"for {model.items:,} {unit}"
+    return f"{duration(model.total_ps)} {what}{_rate(model.items_per_s, model.unit)}"
+
+
+def rate_text(per_s: float | None, unit: str) -> str:
+    """Returns a rate of a model: `2,746 tokens/s`; `-` for None."""
+    if per_s is None:
+        return "-"
+    return f"{per_s:,.0f} {unit}/s" if per_s >= 100 else f"{per_s:.4g} {unit}/s"
+
+
+def bound_text(op: OpResult) -> str:
+    """Returns the largest part of the path of *op*: `hbm bytes 71.2 %`; `-` without a log."""
+    bound = op.bound
+    return "-" if bound is None else f"{bound.block} {bound.what} {percent(bound.share)}"
+
+
+def lever_text(lever: OpLever | UnsetType) -> str:
+    """Returns *lever* with its gain: `twice the bandwidth of HBM: -38.0 %`; `-` for none."""
+    if isinstance(lever, UnsetType):
+        return "-"
+    basis = "" if lever.basis == "measured" else " at best"
+    return f"{lever.change}: {signed_percent(-lever.gain)}{basis}"
+
+
+def _rate(per_s: float | None, unit: str) -> str:
+    return "" if per_s is None else f", {rate_text(per_s, unit)}"
+
+
+def _share(ps: int, total_ps: int) -> str:
+    return percent(ps / total_ps) if total_ps else "-"
+
+
+def _part(share: float | None) -> str:
+    return "-" if share is None else percent(share)
