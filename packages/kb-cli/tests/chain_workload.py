@@ -13,8 +13,8 @@ CHAIN = '''\
 from typing import Literal
 
 import numpy as np
-from kb_engine import Workload, WorkloadOp, WorkloadOutput, WorkloadStep, read_tensor
-from kb_messages import split_address
+from kb_engine import PlannedOp, PlannedValue, Workload, WorkloadOp, WorkloadOutput, WorkloadStep, read_tensor
+from kb_messages import DType, split_address
 from msgspec import Struct
 
 
@@ -88,6 +88,12 @@ class Chain(Workload[Params]):
     @property
     def ops(self):
         return self._ops
+
+    @property
+    def planned(self):
+        value = PlannedValue(name="product", shape=(16, 16), dtype=DType.F32, layout="whole")
+        sizes = {"flops": 8192, "nbytes": 3072, "repeats": 4}
+        return [PlannedOp(name="layer.product", kind="linear", reads=(), writes=(value,), **sizes)]
 
     def outputs(self):
         return iter(self._outputs)

@@ -54,6 +54,12 @@ class Small(Benchmark[Params]):
 '''
 
 
+@pytest.fixture(autouse=True)
+def _no_workloads_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are those of kb-cli, also where a package with models is installed."""
+    monkeypatch.setattr("kb_cli.benchmark.workloads.entry_points", lambda group: [])
+
+
 @pytest.fixture
 def bench_file(tmp_path: Path) -> Callable[..., Path]:
     """Writes small.py with some of its text replaced: `bench_file("old", "new", ...)`."""

@@ -260,7 +260,7 @@ def test_an_error_of_usage_steers_no_terminal(capsys: pytest.CaptureFixture[str]
         assert caught.value.code == 2
         printed = capsys.readouterr().err
         assert printed.startswith(
-            "Usage: kb run [OPTIONS] BENCH\nTry 'kb run --help' for help.\n\nError: Got unexpected "
+            "Usage: kb run [OPTIONS] [BENCH]\nTry 'kb run --help' for help.\n\nError: Got unexpected "
         )
         assert said in printed
         assert printed.isprintable() or set(printed) - set(filter(str.isprintable, printed)) == {"\n"}

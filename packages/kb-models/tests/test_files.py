@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kb_messages import BenchmarkError
-from kb_models.find import source_of
+from kb_models.find import CONFIGS, source_of
 from kb_models.networks import network_file
 
 
@@ -88,7 +88,8 @@ def test_a_configuration_is_kept_in_the_source(tmp_path: Path) -> None:
     folder = tmp_path / 'my "model"'
     folder.mkdir()
     path = folder / "config.json"
-    path.write_text(json.dumps({"model_type": "llama", "hidden_size": 64, "rms_norm_eps": 1e-6}))
+    config = json.loads((CONFIGS / "llama3-8b.json").read_text(encoding="utf-8")) | {"rms_norm_eps": 1e-6}
+    path.write_text(json.dumps(config))
     found = source_of(str(path))
     assert found is not None
     path.unlink()
@@ -96,7 +97,7 @@ def test_a_configuration_is_kept_in_the_source(tmp_path: Path) -> None:
     exec(found[1], values)
     model = values["Model"]
     assert model.name == 'my "model"'  # type: ignore[attr-defined]
-    assert model.config == {"model_type": "llama", "hidden_size": 64, "rms_norm_eps": 1e-6}  # type: ignore[attr-defined]
+    assert model.config == config  # type: ignore[attr-defined]
 
 
 def test_a_table_is_kept_in_the_source(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kb_engine.host.read import DeferredRead as DeferredRead
     from kb_engine.host.read import read_tensor as read_tensor
     from kb_engine.host.sharding import Sharding as Sharding
+    from kb_engine.host.workload import PlannedOp as PlannedOp
+    from kb_engine.host.workload import PlannedValue as PlannedValue
     from kb_engine.host.workload import Workload as Workload
     from kb_engine.host.workload import WorkloadOp as WorkloadOp
     from kb_engine.host.workload import WorkloadOutput as WorkloadOutput
@@ -43,7 +45,14 @@ _NAMES = {
     "kb_engine.host.host": ("Copies", "Host"),
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
-    "kb_engine.host.workload": ("Workload", "WorkloadOp", "WorkloadOutput", "WorkloadStep"),
+    "kb_engine.host.workload": (
+        "PlannedOp",
+        "PlannedValue",
+        "Workload",
+        "WorkloadOp",
+        "WorkloadOutput",
+        "WorkloadStep",
+    ),
     "kb_engine.program.values.host_values": ("HostValue",),
     "kb_engine.language.gemm": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),

@@ -1,10 +1,26 @@
 """Whole models on simulated chips: layouts, ops by layout, builders, configurations, and networks in files."""
 
-from kb_models.models.architecture import Architecture as Architecture
-from kb_models.models.builder import Builder as Builder
-from kb_models.models.config import ConfigKeys as ConfigKeys
-from kb_models.models.params import ModelParams as ModelParams
-from kb_models.workload import ModelWorkload as ModelWorkload
-from kb_models.workload import OpsWorkload as OpsWorkload
+from typing import TYPE_CHECKING
+
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_models.models.architecture import Architecture as Architecture
+    from kb_models.models.builder import Builder as Builder
+    from kb_models.models.config import ConfigKeys as ConfigKeys
+    from kb_models.models.params import ModelParams as ModelParams
+    from kb_models.models.params import PrefillParams as PrefillParams
+    from kb_models.workload import ModelWorkload as ModelWorkload
+    from kb_models.workload import OpsWorkload as OpsWorkload
 
 __version__ = "0.1.0"
+
+_NAMES = {
+    "kb_models.models.architecture": ("Architecture",),
+    "kb_models.models.builder": ("Builder",),
+    "kb_models.models.config": ("ConfigKeys",),
+    "kb_models.models.params": ("ModelParams", "PrefillParams"),
+    "kb_models.workload": ("ModelWorkload", "OpsWorkload"),
+}
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

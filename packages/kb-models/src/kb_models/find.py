@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kb_models.networks import network_file, read_table
-
 _FOLDER = Path(__file__).parent
 CONFIGS = _FOLDER / "configs"
 
@@ -29,6 +27,8 @@ def source_of(text: str) -> tuple[Path, bytes] | None:
     path = Path(text)
     if not path.exists():
         return None
+    from kb_models.networks import network_file  # slow to load, and not needed for names
+
     found = network_file(path)
     if found is None:
         return None
@@ -49,21 +49,35 @@ def _name_of(path: Path) -> str:
 
 
 def _model_source(name: str, config: dict[str, Any]) -> bytes:
-    source = f'''{_docstring("The model", name, "as a benchmark of kb-models.")}
+    params, described = _described(name, config)
+    source = f'''{_docstring("", described, "")}
 
-from kb_models import ModelWorkload
+from kb_models import ModelWorkload, {params}
 
 
 class Model(ModelWorkload):
     """A model, from the sizes of its `config.json`."""
 
     name = {name!r}
+    Params = {params}
     config = {config!r}
 '''
     return source.encode()
 
 
+def _described(name: str, config: dict[str, Any]) -> tuple[str, str]:
+    """The class of the parameters of the model *config*, and a sentence about it. Raises as `architecture_of` does."""
+    from kb_models.models.registry import architecture_of  # slow to load, and not needed for names
+
+    model = architecture_of(config, name)
+    blocks = f"{model.layers} blocks, " if model.layers > 1 else ""
+    params = "ModelParams" if "decode" in model.phases else "PrefillParams"
+    return params, f"A model of type {config['model_type']}, of {blocks}{model.parameters:,} parameters."
+
+
 def _table_source(name: str, path: Path, text: str) -> bytes:
+    from kb_models.networks import read_table
+
     layers = "".join(f"        {layer!r},\n" for layer in read_table(str(path), text))
     source = f'''{_docstring("The layers of", path.name, "as a benchmark of kb-models.")}
 
@@ -83,4 +97,4 @@ class Network(TableWorkload):
 def _docstring(before: str, name: str, after: str) -> str:
     """A docstring on one line that names a file; *name* may be any text."""
     shown = ascii(name).strip("\"'").replace('"', "'")
-    return f'"""{before} {shown} {after}"""'
+    return f'"""{" ".join(filter(None, (before, shown, after)))}"""'

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from kb_dataexec import MemoryStore
-from kb_engine import Host, Workload, WorkloadOp, WorkloadOutput, WorkloadStep
+from kb_engine import Host, PlannedOp, PlannedValue, Workload, WorkloadOp, WorkloadOutput, WorkloadStep
+from kb_messages import DType
+from kb_models.alone import alone, layout_text, stand_ins
 from kb_models.layout import Mesh, Tensors, Value, parse_map
 from kb_models.layout.value import Array
 from kb_models.models.builder import Builder
-from kb_models.models.checks import checked
+from kb_models.models.checks import check_params
 from kb_models.models.params import ModelParams
 from kb_models.models.registry import architecture_of
 from kb_models.ops import Op
@@ -76,13 +78,15 @@ class OpsWorkload(Workload[Any]):
     def prepare(self, p: Any, topology: Topology, seed: int) -> None:
         """Makes the ops, and checks that they fit."""
         self._seed = seed
-        self._mesh, self._made = self.made(p, topology)
+        self._mesh, every = self.made(p, topology)
+        only = getattr(p, "op", None)
+        self._made = alone(every, only, self.name or "workload") if only else every
 
     def run(self, host: Host, p: Any) -> None:
         """Places all values, then launches op after op."""
         assert self._mesh is not None, "prepare comes first"
         needs_data = host.needs_data or any(op.looks_at_values for op in self._made)
-        tensors = self._tensors = Tensors(host, self._mesh, self._seed, needs_data)
+        tensors = self._tensors = Tensors(host, self._mesh, self._seed, needs_data, stand_ins(self._made))
         for op in self._made:
             for value in (*op.reads, *op.writes):
                 tensors.put(value)
@@ -101,6 +105,22 @@ class OpsWorkload(Workload[Any]):
                 floor_nbytes=op.floor_nbytes,
             )
             self._ran.append(ran)
+
+    @property
+    def planned(self) -> list[PlannedOp]:
+        """The ops that will run."""
+        return [
+            PlannedOp(
+                name=op.name,
+                kind=op.kind,
+                flops=op.flops,
+                nbytes=op.nbytes,
+                repeats=op.repeats,
+                reads=tuple(map(_planned, op.reads)),
+                writes=tuple(map(_planned, op.writes)),
+            )
+            for op in self._made
+        ]
 
     @property
     def ops(self) -> list[WorkloadOp]:
@@ -124,6 +144,10 @@ class OpsWorkload(Workload[Any]):
         return sum(value.placed_nbytes for value in values.values())
 
 
+def _planned(value: Value) -> PlannedValue:
+    return PlannedValue(name=value.name, shape=value.shape, dtype=value.dtype, layout=layout_text(value))
+
+
 class ModelWorkload(OpsWorkload):
     """A model of a Hugging Face configuration."""
 
@@ -137,9 +161,9 @@ class ModelWorkload(OpsWorkload):
     def made(self, p: ModelParams, topology: Topology) -> tuple[Mesh, list[Op]]:
         """The ops of the model. Raises BenchmarkError for parameters that the model does not take."""
         model = architecture_of(self.config, self.name)
-        p = checked(model, p, self.name)
-        mesh = Mesh.of(topology, parse_map(p.map or DEFAULT_MAP))
+        check_params(model, p, self.name)
+        mesh = Mesh.of(topology, parse_map(DEFAULT_MAP if p.map == "auto" else p.map))
         mesh.check({"batch": p.batch, "tokens": p.tokens if p.phase == "prefill" else 1, **model.axes})
-        m = Builder(mesh, p.dtype)
+        m = Builder(mesh, DType(p.dtype))
         model.build(m, p)
         return mesh, m.ops

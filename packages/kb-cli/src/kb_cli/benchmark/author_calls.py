@@ -49,7 +49,8 @@ def inputs_of(setup: Setup) -> Arrays:
 def prepare(setup: Setup) -> None:
     """Has a workload make its ops for the chip; any other benchmark has nothing to prepare."""
     if setup.workload is not None:
-        with user_code(setup.loaded.path, "prepare()"), limited_memory():
+        is_authors = setup.loaded.path.is_file()  # a package makes the file of a model that a user names
+        with user_code(setup.loaded.path, "prepare()", is_authors), limited_memory():
             setup.workload.prepare(setup.params, setup.topology, setup.seed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,8 @@ Kind = Literal["benchmarks", "topologies"]
 _SUFFIX: dict[Kind, str] = {"benchmarks": ".py", "topologies": ".yaml"}
 _SINGULAR: dict[Kind, str] = {"benchmarks": "benchmark", "topologies": "topology"}
 _ERROR: dict[Kind, type[KbError]] = {"benchmarks": BenchmarkError, "topologies": TopologyError}
+_MOST_NAMES = 60
+"""The most names that an error lists. Source: assumed; a few lines of a terminal."""
 
 
 def folder(kind: Kind) -> Path:
@@ -46,10 +49,11 @@ def topology(text: str) -> Path:
     return find("topologies", text)
 
 
-def find(kind: Kind, text: str) -> Path:
+def find(kind: Kind, text: str, others: Iterable[str] = ()) -> Path:
     """Returns the file that a user names by *text*: a bundled name, or a path. A path has a suffix or a separator.
 
-    Raises BenchmarkError or TopologyError when there is no such name or file, and for `-`, which names standard input.
+    Errors list *others* too. Raises BenchmarkError or TopologyError when there is no such name or file, and for `-`,
+    which names standard input.
     """
     known = names(kind)
     if text == "-":
@@ -60,8 +64,10 @@ def find(kind: Kind, text: str) -> Path:
     if "/" in text or "\\" in text or Path(text).suffix or Path(text).is_dir():
         path = Path(text)
         if not path.exists():
-            near = did_you_mean(path.stem, known)
+            near = did_you_mean(path.stem, [*known, *others])
             raise _ERROR[kind](text, "no such file", f"a {_SINGULAR[kind]} file or a bundled name", near)
         return path
-    fix = did_you_mean(text, known) or f"a file of your own is named with its suffix, {text}{_SUFFIX[kind]}"
-    raise _ERROR[kind](f"{_SINGULAR[kind]} {text!r}", "an unknown name", f"one of {listing(known)}, or a file", fix)
+    every = [*known, *others]
+    fix = did_you_mean(text, every) or f"a file of your own is named with its suffix, {text}{_SUFFIX[kind]}"
+    needs = f"one of {listing(every, _MOST_NAMES)}, or a file"
+    raise _ERROR[kind](f"{_SINGULAR[kind]} {text!r}", "an unknown name", needs, fix)

@@ -28,7 +28,7 @@ from kb_cli.benchmark.code.used_values import used_values
 from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.kernel_source import MOST_NBYTES, benchmark_source
 from kb_cli.benchmark.run_records import RecordedCall, RecordedScript
-from kb_cli.benchmark.workloads import workload_source
+from kb_cli.benchmark.workloads import workload_names, workload_source
 from kb_engine import Benchmark
 from kb_engine.program import explain
 from kb_messages import BenchmarkError, read_bytes
@@ -94,11 +94,11 @@ def load_benchmark(text: str) -> LoadedBenchmark:
 
     Raises BenchmarkError when the file cannot be read or imported, or has no usable benchmark.
     """
-    if text not in bundled.names("benchmarks") and not text.endswith(".py"):
-        workload = workload_source(text)
-        if workload is not None:
-            return load_source(*workload)
-    path = bundled.find("benchmarks", text).resolve()
+    is_workload = text not in bundled.names("benchmarks") and not text.endswith(".py")
+    workload = workload_source(text) if is_workload else None
+    if workload is not None:
+        return load_source(*workload)
+    path = bundled.find("benchmarks", text, workload_names() if is_workload else ()).resolve()
     return load_source(path, read_bytes(path, BenchmarkError, MOST_NBYTES))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from time import thread_time
@@ -12,15 +13,18 @@ import click
 from msgspec.structs import replace
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.load import load_benchmark
+from kb_cli.benchmark.author_calls import prepare
+from kb_cli.benchmark.code.user_code import user_code
+from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark
 from kb_cli.benchmark.param_docs import BenchmarkDoc, benchmark_doc
 from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import build_params, parse_assignments
 from kb_cli.benchmark.values.shapes import read_shapes
+from kb_cli.benchmark.values.workload_options import refuse_for_benchmark, with_workload_options, workload_options
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import Policy, RunResult, remedies_of
-from kb_cli.run.observe.closing_sentence import Timed, best_first, closing_sentence
+from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
 from kb_cli.run.saving.rows import run_rows
 from kb_cli.run.saving.save import Finished, run_once
 from kb_cli.run.simulation.sanitizer import found_something
@@ -33,16 +37,19 @@ from kb_cli.terminal.output_file import refuse_overwriting
 from kb_cli.whatif.budget import LEAST_S, Budget
 from kb_cli.whatif.known_levers import Levers
 from kb_cli.whatif.levers import levers_after
-from kb_cli.whatif.op_levers import with_op_levers
+from kb_engine import PlannedOp
 from kb_messages import BenchmarkError, KbError
 from kb_topology import load_topology
 
 
 @click.command("run", cls=CheckedCommand)
-@click.argument("bench")
+@click.argument("bench", required=False)
+@click.option("--workload", metavar="NAME|FILE", help="A model's name or its config.json, in place of BENCH.")
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
+@click.option("--list", "only_list", is_flag=True, help="List the ops of a workload, and run nothing.")
 @click.option("--params", "only_params", is_flag=True, help="List the parameters of BENCH, and run nothing.")
 @click.option("-p", "assignments", multiple=True, metavar="KEY=VALUE", help="Set a parameter, e.g. tile=128x128x128.")
+@workload_options
 @click.option(
     "--shapes",
     type=click.Path(path_type=Path),
@@ -107,8 +114,10 @@ from kb_topology import load_topology
 @limit_options
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
-    bench: str,
+    bench: str | None,
+    workload: str | None,
     topology: str,
+    only_list: bool,
     only_params: bool,
     assignments: tuple[str, ...],
     shapes: Path | None,
@@ -125,26 +134,21 @@ def command(
     show_stats: bool,
     most: int | None,
     as_json: bool,
+    of_workload: dict[str, str],
 ) -> None:
-    """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
-    of_one_run = {"--trace": trace_path is not None, "--levers": bool(most)}
-    if shapes is not None and (option := next((name for name, is_given in of_one_run.items() if is_given), None)):
-        raise BenchmarkError(option, "the many runs of --shapes", "one run", "leave out one of the two options")
-    if sanitize and no_log:
-        raise BenchmarkError("--sanitize", "no log (--no-log)", "one", "leave out one of the two options")
-    if check is not None and (no_verify or no_log):
-        option = "--no-verify" if no_verify else "--no-log"
-        raise BenchmarkError(f"--verify {check}", f"{option}, which leaves nothing to verify", "one of the two options")
+    """Run BENCH, a benchmark, a Python file, a model or its config.json, and check its numbers by its reference."""
+    if shapes is not None:
+        _check_one_run({"--trace": trace_path is not None, "--levers": bool(most), "--list": only_list})
+    _check_passes(check, no_verify, no_log, bool(sanitize))
     with (
         redirect_stdout(sys.stderr) if as_json else nullcontext()
     ):  # a benchmark's own prints must not mix with the JSON
-        loaded = load_benchmark(bench)
+        loaded = _loaded(bench, workload)
         doc = benchmark_doc(loaded) if only_params else None
     if doc is not None:
-        _print_params(doc, as_json)
-        return
+        return _print_params(doc, as_json)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        texts = parse_assignments(assignments)
+        texts = with_workload_options(loaded, parse_assignments(assignments), of_workload)
         rows = read_shapes(shapes, loaded.bench.Params, texts) if shapes is not None else None
         params = build_params(loaded.bench.Params, texts) if rows is None else None
         chip_file = bundled.find("topologies", topology)
@@ -156,7 +160,10 @@ def command(
         flags |= {"sanitize": bool(sanitize), "races": sanitize is None}
         mode = CheckMode(check or CheckMode.AUTO)
         setup = Setup(loaded, params, chip, seed, **flags, check=mode, exact=exact)
+        planned = _planned(setup) if only_list else []
         results = [] if rows is None else run_rows(setup, rows, out, Policy(policy))
+    if only_list:
+        return _print_plan(setup, planned, as_json)
     if rows is None:
         results = [_run_and_print(setup, (out, Policy(policy), trace_path), most, as_json)]
     else:
@@ -165,6 +172,52 @@ def command(
         _print_stats(results)
     failed = any(map(_has_failed, results))
     click.get_current_context().exit(1 if failed else 0)
+
+
+def _check_one_run(given: Mapping[str, bool]) -> None:
+    """Raises BenchmarkError for an option of one run that is *given* beside --shapes."""
+    if option := next((name for name, is_given in given.items() if is_given), None):
+        raise BenchmarkError(option, "the many runs of --shapes", "one run", "leave out one of the two options")
+
+
+def _check_passes(check: str | None, no_verify: bool, no_log: bool, sanitize: bool) -> None:
+    """Raises BenchmarkError for options of passes that need what others leave out."""
+    if sanitize and no_log:
+        raise BenchmarkError("--sanitize", "no log (--no-log)", "one", "leave out one of the two options")
+    if check is not None and (no_verify or no_log):
+        option = "--no-verify" if no_verify else "--no-log"
+        raise BenchmarkError(f"--verify {check}", f"{option}, which leaves nothing to verify", "one of the two options")
+
+
+def _loaded(bench: str | None, workload: str | None) -> LoadedBenchmark:
+    """Returns the benchmark of one of the two names. Raises BenchmarkError for both, for none, and for a --workload
+    that is none.
+    """
+    if (bench is None) == (workload is None):
+        got = "neither" if bench is None else f"BENCH {bench} and --workload {workload}"
+        raise BenchmarkError("kb run", got, "BENCH or --workload", "kb list names benchmarks and models")
+    loaded = load_benchmark(bench if bench is not None else workload or "")
+    if workload is not None:
+        refuse_for_benchmark(loaded, "--workload", f"kb run {workload} runs a benchmark")
+    return loaded
+
+
+def _planned(setup: Setup) -> list[PlannedOp]:
+    """Returns the ops of the workload of *setup*. Raises BenchmarkError for a benchmark."""
+    refuse_for_benchmark(setup.loaded, "--list", f"kb run {setup.loaded.name} --params lists parameters")
+    assert setup.workload is not None, "refused before"
+    prepare(setup)
+    with user_code(setup.loaded.path, "planned"):
+        return setup.workload.planned
+
+
+def _print_plan(setup: Setup, planned: list[PlannedOp], as_json: bool) -> None:
+    if as_json:
+        emit_json(planned)
+        return
+    from kb_cli.report.tables.params_tables import plan_tables
+
+    emit_tables(*plan_tables(f"{setup.loaded.name} on {setup.topology.name}", planned))
 
 
 def _run_and_print(setup: Setup, place: tuple[Path, Policy, Path | None], most: int | None, as_json: bool) -> RunResult:
@@ -210,8 +263,6 @@ def _print_params(doc: BenchmarkDoc, as_json: bool) -> None:
 
 def _print_one(result: RunResult, levers: Levers | None, as_json: bool) -> None:
     remedies = best_first([*(levers.remedies if levers is not None else ()), *remedies_of(result)])
-    if levers is not None and isinstance(result.workload_ops, list):
-        result = replace(result, workload_ops=with_op_levers(result.workload_ops, levers.levers))
     if as_json:
         _tell_if_dropped([result])
         emit_json(result if levers is None else replace(result, remedies=remedies))
@@ -219,8 +270,7 @@ def _print_one(result: RunResult, levers: Levers | None, as_json: bool) -> None:
     from kb_cli.report.tables.run_tables import run_tables
 
     tried = None if levers is None else levers.tried
-    timed = Timed.of(result.latency_ps, result.workload_ops)
-    sentence = closing_sentence(result.bounded_by, timed, remedies, tried, str(result.run_dir or ""))
+    sentence = closing_sentence(result.bounded_by, result.latency_ps, remedies, tried, str(result.run_dir or ""))
     emit_tables(*run_tables(result, sentence))
 
 

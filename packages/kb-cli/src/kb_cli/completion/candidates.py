@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kb_cli.benchmark import bundled
+from kb_cli.benchmark.workloads import workload_names
 from kb_cli.completion.line import Wanted
 from kb_cli.completion.parameters import parameters
 from kb_cli.completion.words import COLLECTIVES, Kind
 
 _RUNS: Final = "kb-runs"
 """The folder in which `kb run` and `kb exec` keep runs."""
+_NETWORKS: Final = (".onnx", ".csv", "config.json")
+"""The ends of the names of files that a package with workloads takes."""
 _RUN: Final = "run.json"
 """The file that makes a folder a run."""
 _FIRST_ROW: Final = "0000"
@@ -40,7 +43,9 @@ def candidates(wanted: Wanted, last: str) -> list[Candidate]:
 
 
 def _benchmarks(last: str, wanted: Wanted) -> list[Candidate]:
-    return [*map(Candidate, bundled.names("benchmarks")), *_files(last, ".py")]
+    workloads = workload_names()
+    networks = _NETWORKS if workloads else ()
+    return [*map(Candidate, [*bundled.names("benchmarks"), *workloads]), *_files(last, ".py", *networks)]
 
 
 def _sweeps(last: str, wanted: Wanted) -> list[Candidate]:

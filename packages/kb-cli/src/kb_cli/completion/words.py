@@ -131,8 +131,13 @@ WORDS: Final[Mapping[str, CommandWords]] = {
     "run": CommandWords(
         (Kind.BENCHMARK,),
         {
+            "--workload": Kind.BENCHMARK,
             "--topology": Kind.CHIP,
             "-p": Kind.PARAMETER,
+            "--phase": ("prefill", "decode"),
+            **dict.fromkeys(("--tokens", "--batch", "--context", "--layers", "--map", "--paged", "--op"), Kind.TEXT),
+            "--dtype": ("f32", "f16", "bf16"),
+            "--weights": ("same", "int8", "int4", "fp8"),
             "--shapes": Kind.FILE,
             "--seed": Kind.TEXT,
             "--out": Kind.FOLDER,
@@ -142,7 +147,7 @@ WORDS: Final[Mapping[str, CommandWords]] = {
             "--exact": ("isolated", "events", "check"),
             "--levers": Kind.TEXT,
             **_LIMITS,
-            **_flags("--params", "--no-verify", "--no-log", "--sanitize", "--no-sanitize", "--no-templates"),
+            **_flags("--list", "--params", "--no-verify", "--no-log", "--sanitize", "--no-sanitize", "--no-templates"),
             **_flags("--sim-stats", "--json"),
         },
     ),

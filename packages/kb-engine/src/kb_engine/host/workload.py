@@ -17,7 +17,7 @@ from kb_dataexec import MemoryStore
 from kb_engine.host.benchmark import Arrays, Benchmark, ParamsT
 from kb_engine.host.host import Host
 from kb_engine.program.values.tensors import Tensor
-from kb_messages import DType
+from kb_messages import BenchmarkError, DType
 from kb_topology import Topology
 
 
@@ -55,6 +55,27 @@ class WorkloadStep(Struct, frozen=True, kw_only=True):
     phase: Literal["prefill", "decode", "pass"]
     items: int
     unit: str = "tokens"
+
+
+class PlannedValue(Struct, frozen=True, kw_only=True):
+    """A value that an op reads or writes: its name, shape and dtype, and in words how it is split over the chip."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: str
+
+
+class PlannedOp(Struct, frozen=True, kw_only=True):
+    """One op of a workload before it runs, with the values that it reads and writes; the rest as in `WorkloadOp`."""
+
+    name: str
+    kind: str
+    flops: int
+    nbytes: int
+    repeats: int
+    reads: tuple[PlannedValue, ...]
+    writes: tuple[PlannedValue, ...]
 
 
 class WorkloadOutput(ABC):
@@ -104,6 +125,14 @@ class Workload(Benchmark[ParamsT], Generic[ParamsT]):
     @abstractmethod
     def ops(self) -> list[WorkloadOp]:
         """The ops that ran, in order."""
+
+    @property
+    def planned(self) -> list[PlannedOp]:
+        """The ops that `run` will launch, in order, from `prepare` on.
+
+        Raises BenchmarkError for a workload that cannot tell.
+        """
+        raise BenchmarkError(self.name or "a workload", "no ops before the run", "a run", "leave out --list")
 
     @abstractmethod
     def outputs(self) -> Iterator[WorkloadOutput]:

@@ -12,6 +12,8 @@ from kb_topology import Topology
 Axis = Literal["batch", "tokens", "hidden", "heads", "kv_heads", "mlp", "experts", "vocab"]
 AXES: Final[tuple[str, ...]] = get_args(Axis)
 LEVELS: Final = ("sip", "cube")
+_STAGES: Final = ("layers", "layer", "blocks", "stages", "stage", "pipeline")
+_PIPELINE: Final = "pipeline parallelism is not built: all cubes share each block"
 Layout = Mapping[str, tuple[str, ...]]
 """The levels over which each axis is split. An axis that is missing is not split: each cube has a copy."""
 
@@ -34,7 +36,8 @@ def parse_map(text: str) -> dict[str, tuple[str, ...]]:
     for item in filter(None, (each.strip() for each in text.split(","))):
         axis, _, levels = (each.strip() for each in item.partition("="))
         if axis not in AXES:
-            raise BenchmarkError("map", f"an axis {axis!r}", f"one of {', '.join(AXES)}", "write heads=cube,mlp=cube")
+            fix = _PIPELINE if axis in _STAGES else "write heads=cube,mlp=cube"
+            raise BenchmarkError("map", f"an axis {axis!r}", f"one of {', '.join(AXES)}", fix)
         if axis in found:
             raise BenchmarkError("map", f"{axis} twice", "each axis once")
         found[axis] = _levels(axis, levels)
@@ -104,23 +107,6 @@ class Mesh:
             found = found * (self.n_sips if level == "sip" else self.n_cubes) + (at.sip if level == "sip" else at.place)
         return found
 
-    def levels(self, *axes: str) -> tuple[str, ...]:
-        """The levels over which any of *axes* is split."""
-        return tuple(level for level in LEVELS if any(level in self.layout.get(axis, ()) for axis in axes))
-
-    def group(self, levels: Sequence[str], cube: int) -> tuple[int, ...]:
-        """The numbers of the cubes that differ from cube number *cube* in *levels* alone, that cube among them.
-
-        Over the levels of an axis, these cubes hold all parts of the axis; cubes of other groups are their copies, or
-        have other parts of other axes.
-        """
-        here = self.cubes[cube]
-        return tuple(
-            each.number
-            for each in self.cubes
-            if ("sip" in levels or each.sip == here.sip) and ("cube" in levels or each.place == here.place)
-        )
-
     def part(self, axis: str, size: int, cube: int, unit: int = 1) -> tuple[int, int]:
         """The part of *axis*, of *size* elements, that cube number *cube* has, in whole groups of *unit* elements.
 
@@ -136,11 +122,10 @@ class Mesh:
     def check(self, lengths: Mapping[str, int]) -> None:
         """Raises BenchmarkError for an axis that is split into more parts than it is long, in *lengths*.
 
-        Key heads and experts may have fewer than parts: neighbouring cubes have copies of a key head then, and share
-        the columns of an expert.
+        Key heads alone may have fewer heads than parts: neighbouring cubes have copies then.
         """
         for axis in self.layout:
-            if axis in lengths and self.ways(axis) > lengths[axis] and axis not in ("kv_heads", "experts"):
+            if axis in lengths and self.ways(axis) > lengths[axis] and axis != "kv_heads":
                 listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
                 got = f"{axis} in {self.ways(axis)} parts"
                 raise BenchmarkError("map", got, f"at most as many parts as the axis is long: {listed}")
@@ -148,14 +133,8 @@ class Mesh:
     def parts(self, shape: Sequence[int], axes: Sequence[str], units: Sequence[int] = ()) -> tuple[Part, ...]:
         """One part for each cube of an array of *shape*, cut along the *axes* of its dimensions that are split.
 
-        *units* has the elements of each dimension that stay together, as in a head; by default 1. Raises BenchmarkError
-        for two axes that are split over one level, because no cube would have some of the blocks.
+        *units* has the elements of each dimension that stay together, such as those of a head; by default 1.
         """
-        for level in LEVELS:
-            split = [axis for axis in axes if level in self.layout.get(axis, ())]
-            if len(split) > 1:
-                got = f"{' and '.join(split)} of one array over {level}"
-                raise BenchmarkError("map", got, "one axis of an array over a level, so that each block is in a cube")
         sizes = tuple(zip(shape, axes, units or (1,) * len(shape), strict=True))
         return tuple(Part(self._bounds(sizes, cube.number), cube.number) for cube in self.cubes)
 

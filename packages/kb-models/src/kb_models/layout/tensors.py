@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,24 @@ from kb_dataexec import MemoryStore
 from kb_engine import Host, Tensor, read_tensor
 from kb_messages import BenchmarkError, KernelError, split_address
 from kb_models.layout.mesh import Mesh
-from kb_models.layout.value import Array, Part, Value
+from kb_models.layout.value import Array, Content, Part, Value
 
 
 class Tensors:
     """The tensors of the values that were placed on *host*, one for each part, in the order of `Value.parts`."""
 
-    def __init__(self, host: Host, mesh: Mesh, seed: int, needs_data: bool = True) -> None:
-        """Without *needs_data*, only the tables that kernels look at get their content."""
+    def __init__(
+        self,
+        host: Host,
+        mesh: Mesh,
+        seed: int,
+        needs_data: bool = True,
+        stand_ins: Mapping[str, Content] = MappingProxyType({}),
+    ) -> None:
+        """Without *needs_data*, only the tables that kernels look at get their content. *stand_ins* has the content of
+        values that no op writes, by name.
+        """
+        self._stand_ins = stand_ins
         self.host = host
         self.needs_data = needs_data
         self.mesh = mesh
@@ -36,11 +48,12 @@ class Tensors:
             if self._placed[value.name][0] is not value:
                 raise BenchmarkError(f"value {value.name}", "two values of one name", "one name for each value")
             return
-        makes = value.content is not None and (self.needs_data or value.is_looked_at)
-        data = self._content(value) if makes else None
+        content = value.content or self._stand_ins.get(value.name)
+        makes = content is not None and (self.needs_data or value.is_looked_at)
+        data = self._content(value, content) if content is not None and makes else None
         tensors = [self._put(value, part, data) for part in value.parts]
         self._placed[value.name] = value, tensors
-        if value.content is not None and not makes:
+        if content is not None and not makes:
             for tensor in tensors:
                 self.host.write_unknown(tensor)
 
@@ -77,10 +90,9 @@ class Tensors:
                 return split_address(_address(tensor, place))
         raise KernelError(f"value {value.name}", f"index {index}", "an index of a part")
 
-    def _content(self, value: Value) -> Array:
-        assert value.content is not None, "the caller looked"
+    def _content(self, value: Value, content: Content) -> Array:
         rng = np.random.default_rng([self._seed, zlib.crc32((value.seed_name or value.name).encode())])
-        return value.content(rng)
+        return content(rng)
 
     def _put(self, value: Value, part: Part, data: Array | None) -> Tensor:
         where = self._where(part)

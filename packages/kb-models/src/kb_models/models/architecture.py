@@ -46,8 +46,9 @@ class Architecture(ABC):
 
         A model that makes no tokens says what its pass is for.
         """
-        phase = p.phase or self.phases[0]
-        return WorkloadStep(phase=phase, items=p.batch * (p.tokens if phase == "prefill" else 1))
+        if p.phase == "prefill":
+            return WorkloadStep(phase="prefill", items=p.batch * p.tokens)
+        return WorkloadStep(phase="decode", items=p.batch)
 
     def simulated(self, p: ModelParams) -> Iterator[tuple[int, int]]:
         """The number of each block that is simulated, and of how many blocks of the model it stands for."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from collections.abc import Mapping
+from typing import Final
 
 from kb_messages import BenchmarkError
 from kb_models.models.architecture import Architecture
 from kb_models.models.params import ModelParams
 
+_NOT_BUILT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("train", "training", "backward", "finetune"), "training is not built: a run is an inference"),
+    **dict.fromkeys(
+        ("serve", "serving", "continuous", "mixed", "chunked"),
+        "continuous batching is not built: run prefill and decode by themselves, and add up their times",
+    ),
+}
 
-def checked(model: Architecture, p: ModelParams, name: str) -> ModelParams:
-    """*p* with its phase, the first one of *model* by default.
 
-    Raises BenchmarkError for a phase that the model does not have, and for more blocks than it has.
-    """
-    phase = p.phase or model.phases[0]
-    if phase not in model.phases:
-        raise BenchmarkError(f"{name}: phase", phase, " or ".join(model.phases), f"leave out the phase of {name}")
+def check_params(model: Architecture, p: ModelParams, name: str) -> None:
+    """Raises BenchmarkError for a phase that *model* does not have, and for more blocks than it has."""
+    if p.phase not in model.phases:
+        needs = " or ".join(model.phases)
+        raise BenchmarkError(f"{name}: phase", p.phase, needs, _NOT_BUILT.get(p.phase.lower(), ""))
     if p.layers > model.layers:
         raise BenchmarkError(f"{name}: layers", str(p.layers), f"at most {model.layers}, the blocks of the model")
-    return replace(p, phase=phase)

@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_messages import DType
-
 Size = Annotated[int, Meta(ge=1)]
 Count = Annotated[int, Meta(ge=0)]
 Phase = Literal["prefill", "decode"]
@@ -18,19 +16,25 @@ class ModelParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The parameters of a model's run.
 
     `phase` is `prefill`, with `tokens` tokens of each of `batch` sequences, or `decode`, a step of `batch` sequences
-    with `context` keys each, the new one among them; "" means decode, and prefill for a model without it. `layers`
-    blocks are simulated, and stand for all blocks of the model. `map` is the layout, such as `heads=cube,mlp=cube`; ""
-    means one for the model and the chip. `weights` is the form of the matrices in memory, `same` as `dtype`. `paged`
-    is the number of keys of a block of the cache, 0 for a cache in one piece. `op` is the only op to run, "" for all.
+    with `context` keys each, the new one among them. `layers` blocks are simulated, and stand for all blocks of the
+    model. `map` is the layout, such as `heads=cube,mlp=cube`; `auto` is one for the model and the chip. `dtype` is that
+    of activations, and `weights` the form of the matrices in memory, `same` as `dtype`. `paged` is the number of keys
+    of a block of the cache, 0 for a cache in one piece. `op` is the only op to run.
     """
 
-    phase: Literal["", "prefill", "decode"] = ""
+    phase: str = "decode"
     batch: Size = 1
     tokens: Size = 512
     context: Size = 4096
     layers: Size = 1
-    map: str = ""
-    dtype: DType = DType.F16
+    map: str = "auto"
+    dtype: Literal["f32", "f16", "bf16"] = "f16"
     weights: Weights = "same"
     paged: Count = 0
-    op: str = ""
+    op: str | None = None
+
+
+class PrefillParams(ModelParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of a model without decode: as `ModelParams`, with `phase` prefill."""
+
+    phase: str = "prefill"

@@ -55,11 +55,12 @@ def _descriptor(stream: TextIO | None) -> int:
 
 
 @contextmanager
-def user_code(file: Path, what: str) -> Iterator[None]:
+def user_code(file: Path, what: str, is_authors: bool = True) -> Iterator[None]:
     """Guards a call into the benchmark *file*; *what* names the call in errors.
 
     Raises a KbError that shows the author's frames for any exception. A KbError keeps its words, and gets the author's
-    line in front. Signals and errors of the disk pass. The state of the process is restored in the end.
+    line in front where the user is the author. Signals and errors of the disk pass. The state of the process is
+    restored in the end.
     """
     state = ProcessState()
     try:
@@ -70,7 +71,8 @@ def user_code(file: Path, what: str) -> Iterator[None]:
     except SimulationStuckError:
         raise
     except KbError as error:
-        place(error, file.parent)
+        if is_authors:
+            place(error, file.parent)
         raise
     except BaseException as error:
         if not is_authors_error(error, file.parent):
