@@ -28,8 +28,26 @@ def chip(name: str, changes: Mapping[str, str] | None = None) -> Topology:
     if not changes:
         return load_topology(path)
     source = YamlSource(str(path), path.read_text(encoding="utf-8"))
-    changed = with_values(source, {parse_path(key, "a test"): value for key, value in changes.items()})
+    changed = with_values(source, {parse_path(key): value for key, value in changes.items()})
     return loads_topology(changed.text, str(path))
+
+
+def two_sips() -> Topology:
+    """`four_sip` with two SIPs of two cubes: 32 PEs."""
+    path = TOPOLOGIES / "four_sip.yaml"
+    text = path.read_text(encoding="utf-8")
+    for before, after in {
+        "sips: 4": "sips: 2",
+        "cubes_per_sip: 16": "cubes_per_sip: 2",
+        "rows: 4, cols: 4": "rows: 1, cols: 2",
+        "cube[0:4].ucie": "cube[0:2].ucie",
+        "sip[0:3].io": "sip[0:1].io",
+        "sip[1:4].io": "sip[1:2].io",
+        "sip[3].io": "sip[1].io",
+    }.items():
+        assert before in text, before
+        text = text.replace(before, after)
+    return loads_topology(text, str(path))
 
 
 class Built(OpsWorkload):

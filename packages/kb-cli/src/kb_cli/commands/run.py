@@ -24,7 +24,7 @@ from kb_cli.benchmark.values.shapes import read_shapes
 from kb_cli.benchmark.values.workload_options import refuse_for_benchmark, with_workload_options, workload_options
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import Policy, RunResult, remedies_of
-from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
+from kb_cli.run.observe.closing_sentence import Timed, best_first, closing_sentence
 from kb_cli.run.saving.rows import run_rows
 from kb_cli.run.saving.save import Finished, run_once
 from kb_cli.run.simulation.sanitizer import found_something
@@ -37,6 +37,7 @@ from kb_cli.terminal.output_file import refuse_overwriting
 from kb_cli.whatif.budget import LEAST_S, Budget
 from kb_cli.whatif.known_levers import Levers
 from kb_cli.whatif.levers import levers_after
+from kb_cli.whatif.op_levers import with_op_levers
 from kb_engine import PlannedOp
 from kb_messages import BenchmarkError, KbError
 from kb_topology import load_topology
@@ -263,6 +264,8 @@ def _print_params(doc: BenchmarkDoc, as_json: bool) -> None:
 
 def _print_one(result: RunResult, levers: Levers | None, as_json: bool) -> None:
     remedies = best_first([*(levers.remedies if levers is not None else ()), *remedies_of(result)])
+    if levers is not None and isinstance(result.workload_ops, list):
+        result = replace(result, workload_ops=with_op_levers(result.workload_ops, levers.levers))
     if as_json:
         _tell_if_dropped([result])
         emit_json(result if levers is None else replace(result, remedies=remedies))
@@ -270,7 +273,8 @@ def _print_one(result: RunResult, levers: Levers | None, as_json: bool) -> None:
     from kb_cli.report.tables.run_tables import run_tables
 
     tried = None if levers is None else levers.tried
-    sentence = closing_sentence(result.bounded_by, result.latency_ps, remedies, tried, str(result.run_dir or ""))
+    timed = Timed.of(result.latency_ps, result.workload_ops)
+    sentence = closing_sentence(result.bounded_by, timed, remedies, tried, str(result.run_dir or ""))
     emit_tables(*run_tables(result, sentence))
 
 

@@ -16,7 +16,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.frame_text import frame_text, pes_text
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import RunResult, Sanitized, remedies_of
-from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
+from kb_cli.run.observe.closing_sentence import Timed, best_first, closing_sentence
 from kb_cli.run.saving.save import Finished
 from kb_cli.run.simulation.simulate import Computed
 from kb_cli.run.simulation.verdict import Verdict, behind_outputs, judge
@@ -158,7 +158,7 @@ class KernelRun:
         tried = None if self._levers is None else self._levers.tried
         found = [] if self._levers is None else self._levers.remedies
         remedies = best_first([*found, *remedies_of(self.result)])
-        return closing_sentence(self.bounded_by, self.latency_ps, remedies, tried)
+        return closing_sentence(self.bounded_by, Timed(self.latency_ps), remedies, tried)
 
     def levers(self, most: int | None = None, within_s: float = MOST_S) -> list[TriedLever]:
         """Measures better values of the chip, the most gain first: `name`, `set`, `latency_ps`, `gain`, `then`.

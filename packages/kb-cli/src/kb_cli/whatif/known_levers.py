@@ -12,8 +12,9 @@ from kb_cli.run.folders.identity import versions
 from kb_cli.run.observe.closing_sentence import TOLD, Tried
 from kb_cli.run.records.run_chip import chip_of
 from kb_cli.run.records.run_json import read_one_run
-from kb_cli.whatif.lever_chances import TimedRun, TriedLever, lever_chances, timed_run
+from kb_cli.whatif.lever_chances import TriedLever, lever_chances
 from kb_cli.whatif.levers_file import read_measured
+from kb_cli.whatif.timed_run import TimedRun, timed_run
 
 
 class Levers(Struct, frozen=True, kw_only=True):

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.compare.blocks import LINKS_NAME
-from kb_cli.run.base.files import USAGE, RunFolderError
 from kb_cli.run.base.remedy import LEAST_GAIN
-from kb_cli.run.records.manifest_check import check_written
-from kb_cli.run.records.run_json import RunJson
-from kb_cli.run.records.usage_file import UsageTable
-from kb_cli.run.records.where_time import where_of
 from kb_cli.terminal.units import duration, listed, percent, signed_percent
-from kb_cli.whatif.bound import BusyPart, bound_ps, busy_parts, by_kind, limits_of, moved_ps
+from kb_cli.whatif.bound import BusyPart, bound_ps, moved_ps
 from kb_cli.whatif.chip_levers import LINKS, ChipLever, chip_levers, moved
 from kb_cli.whatif.lever_sets import BUSY, lever_sets
+from kb_cli.whatif.timed_run import TimedRun
 from kb_dataexec.analysis import Where
-from kb_dataexec.files import file_in, read_json
 from kb_messages import TopologyError
 from kb_topology import SLOW, Topology, format_path, loads_topology, parse_path, with_values
 
@@ -44,7 +38,12 @@ class TriedLever(Struct, frozen=True, kw_only=True):
     the levers, `share` (0 to 1) of the latency. `bound_ps` is the latency at best. `latency_ps` is the measured
     latency, and `gain` (0 to 1) the saved share; both are None when the time for measuring was over before. `then` is
     the busiest block of the faster run, and `then_busy` the share of the time (0 to 1) in which it works. `part` is a
-    clause on the busiest block or link of the first lever in the finished run, "" where nothing was counted.
+    clause on the busiest block or link of the first lever in the finished run, "" where nothing was counted. `label` is
+    the change in a few words, for tables.
+
+    Of a workload, all of these times are those of the kernels of the whole model. `op_bounds_ps` has the bound of each
+    op once, by its path alone, and `ops_ps` its measured latency, as soon as there is one. Both are missing for any
+    other benchmark.
     """
 
     name: str
@@ -59,6 +58,9 @@ class TriedLever(Struct, frozen=True, kw_only=True):
     gain: float | None = None
     then: str | None = None
     then_busy: float | None = None
+    label: str = ""
+    op_bounds_ps: list[int] | UnsetType = UNSET
+    ops_ps: list[int] | UnsetType = UNSET
 
     @property
     def sentence(self) -> str:
@@ -71,22 +73,14 @@ class TriedLever(Struct, frozen=True, kw_only=True):
         return f"{text}; then no block is busy {percent(BUSY)} of the time."
 
 
-class TimedRun(NamedTuple):
-    """The times of a finished run on the chip `topology`: its latency, its path, and the work of its blocks."""
-
-    topology: Topology
-    latency_ps: int
-    where: Where
-    usage: UsageTable
-
-
 def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
     """Yields the levers of the chip of *run* that have a part of its path or of its busiest links, with their bounds.
 
     Levers that may gain only together follow as sets, if a set is better at best than each of its levers. Raises
     TopologyError for a block that is not installed.
     """
-    where, busy = by_kind(run.where, run.topology), busy_parts(run.usage, run.topology)
+    looked = _Looked(run.path, run.busy, run.limits, [run.path_of(op) for op in run.ops])
+    where, busy = looked.path, looked.busy
     every = chip_levers(run.topology)
     least_ps = LEAST_SHARE * run.latency_ps
     talks = any(row.via in _BETWEEN_PES for launch in where.launches for pe in launch.pes for row in pe.rows)
@@ -95,33 +89,42 @@ def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
     for each in every:
         if each.lever.better == "one more" and not talks:
             continue
-        alone[id(each)] = found = _tried(run, where, busy, every, (each,))
+        alone[id(each)] = found = _tried(run, looked, every, (each,))
         is_idle = each.block == LINKS and works_ps.get(each.part, 0) < least_ps
         if found.path_ps >= least_ps and found.path_ps and not is_idle and not each.is_at_best:
             yield found
     for several in lever_sets(every, busy, run.latency_ps, run.topology):
-        together = _tried(run, where, busy, every, several)
+        together = _tried(run, looked, every, several)
         if together.bound_ps + LEAST_GAIN * run.latency_ps <= min(alone[id(each)].bound_ps for each in several):
             yield together
 
 
-def _tried(
-    run: TimedRun, where: Where, busy: Sequence[BusyPart], every: Sequence[ChipLever], pulled: Sequence[ChipLever]
-) -> TriedLever:
+class _Looked(NamedTuple):
+    """The path, the busiest parts, those that limit a run, and the path of each op of a workload."""
+
+    path: Where
+    busy: Sequence[BusyPart]
+    limits: Sequence[BusyPart]
+    of_ops: Sequence[Where]
+
+
+def _tried(run: TimedRun, looked: _Looked, every: Sequence[ChipLever], pulled: Sequence[ChipLever]) -> TriedLever:
     """Returns the levers *pulled* together, with their bound."""
     before = {path: value for each in pulled for path, value in each.values.items()}
     better = {path: text for each in pulled for path, text in each.better.items()}
     scaled = moved(every, before, {path: float(text) for path, text in better.items()})
-    path_ps = moved_ps(where, scaled)
+    path_ps = moved_ps(looked.path, scaled)
     return TriedLever(
         name=_name(pulled),
+        label=_label(pulled),
         block=pulled[0].block,
         field=pulled[0].field,
         set={format_path(path): text for path, text in better.items()},
         path_ps=path_ps,
         share=path_ps / run.latency_ps if run.latency_ps else 0.0,
-        bound_ps=bound_ps(where, limits_of(busy, run.topology), scaled),
-        part=_busiest_part(pulled[0], busy, run.latency_ps),
+        bound_ps=bound_ps(looked.path, looked.limits, scaled),
+        part=_busiest_part(pulled[0], looked.busy, run.latency_ps),
+        op_bounds_ps=[bound_ps(each, [], scaled) for each in looked.of_ops] if run.ops else UNSET,
     )
 
 
@@ -133,6 +136,20 @@ def _name(pulled: Sequence[ChipLever]) -> str:
     clauses = [f"{change} {listed(names)}" for change, names in parts.items()]
     text = ", with ".join(clauses)
     return f"{text[0].upper()}{text[1:]}"
+
+
+_CHANGES: Final = {"twice": "x2", "half": "/2", "one more": "+1"}
+
+
+def _label(pulled: Sequence[ChipLever]) -> str:
+    """Returns the change as a cell of a table: `HBM and HBM-XBAR bandwidth x2`."""
+    parts: dict[str, list[str]] = {}
+    for each in pulled:
+        ends = each.part.removeprefix("the links between ")
+        part = ends if ends == each.part else ends.replace(" and ", "-")
+        of = "full speed" if each.block == SLOW else f"{each.lever.noun} {_CHANGES[each.lever.better]}"
+        parts.setdefault(of, []).append(part)
+    return ", ".join(f"{listed(names)} {of}" for of, names in parts.items())
 
 
 def _busiest_part(lever: ChipLever, busy: Sequence[BusyPart], latency_ps: int) -> str:
@@ -159,28 +176,3 @@ def with_set(topology: Topology, lever: TriedLever) -> Topology | None:
         return loads_topology(with_values(topology.source, better).text, topology.source.path)
     except TopologyError:
         return None
-
-
-def timed_run(folder: Path, run: RunJson, topology: Topology) -> TimedRun:
-    """Returns the times of *run*, the run in *folder*. No code of the folder is run.
-
-    Raises RunFolderError for a folder that does not say where its time went, or whose usage.json is not as the run
-    wrote it.
-    """
-    return TimedRun(topology, run.results.latency_ps, path_of(folder, run), usage_of(folder, run))
-
-
-def path_of(folder: Path, run: RunJson) -> Where:
-    """Returns the time of *run* by cause. Raises RunFolderError when its folder does not have it."""
-    found = where_of(folder, run)
-    if found is None:
-        got = "a run that does not say where its time went" if run.flags.log else "a run without an op log"
-        fix = "run it again" if run.flags.log else "run it again without --no-log"
-        raise RunFolderError(str(folder), got, "one", fix)
-    return found
-
-
-def usage_of(folder: Path, run: RunJson) -> UsageTable:
-    """Returns the usage.json of *run*. Raises RunFolderError when its folder has other bytes than the run wrote."""
-    check_written(folder, run, (USAGE,))
-    return read_json(file_in(folder, USAGE, RunFolderError), UsageTable, RunFolderError)

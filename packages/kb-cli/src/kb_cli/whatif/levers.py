@@ -8,6 +8,7 @@ from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from kb_cli.benchmark.author_calls import Arrays, inputs_of
@@ -20,10 +21,12 @@ from kb_cli.run.records.run_json import read_one_run
 from kb_cli.run.saving.save import Finished
 from kb_cli.whatif.budget import MOST_S, Budget, OutOfTime
 from kb_cli.whatif.known_levers import Levers, best_first, known_levers, ranked
-from kb_cli.whatif.lever_chances import TimedRun, TriedLever, with_set
+from kb_cli.whatif.lever_chances import TriedLever, with_set
 from kb_cli.whatif.levers_file import MeasuredLever, write_measured
+from kb_cli.whatif.op_levers import first_levers
 from kb_cli.whatif.pass_one import pass_one
 from kb_cli.whatif.ran_setup import RanSetup, read_setup
+from kb_cli.whatif.timed_run import TimedRun
 from kb_messages import KbError
 from kb_topology import Topology
 
@@ -74,7 +77,7 @@ def levers_after(
     """
     outcome = finished.outcome
     assert outcome.where is not None, "a run with a log says where its time went"
-    timed = TimedRun(setup.topology, finished.result.latency_ps, outcome.where, outcome.usage)
+    timed = TimedRun.of(setup.topology, finished.result, outcome.where, outcome.usage)
     again = setup._replace(verify=False, log=False, sanitize=False, races=False, compute=False, exact="isolated")
     budget, most = limit
     chances = best_first(timed) if folder is None else known_levers(folder).levers
@@ -106,13 +109,15 @@ def check_baseline(ran: RanSetup, progress: RunProgress) -> None:
 def _measured(setup: Setup, asked: Levers, progress: RunProgress, budget: Budget) -> list[TriedLever]:
     """Returns the levers *asked* with their gains; those for which the time is over stay unmeasured.
 
-    Without being asked for them all, no more are measured than the closing sentence of the run needs. Values beyond the
-    limits of the file format are left out. The inputs are made once, because making them may take longer than a launch.
+    Without being asked for them all, no more are measured than the closing sentence of the run and the first levers of
+    ops need. Values beyond the limits of the file format are left out. The inputs are made once, because making them
+    may take longer than a launch.
     """
     found: list[TriedLever] = []
-    inputs = _Inputs(setup)
+    inputs, firsts = _Inputs(setup), first_levers(asked.levers)
     for number, each in enumerate(asked.levers):
-        is_enough = budget.is_short and replace(asked, levers=[*found, *asked.levers[number:]]).is_settled
+        is_settled = replace(asked, levers=[*found, *asked.levers[number:]]).is_settled
+        is_enough = budget.is_short and is_settled and number not in firsts
         if each.latency_ps is not None or is_enough or budget.is_over:
             found.append(each)
             continue
@@ -167,5 +172,14 @@ def _measurement(
         return None
     then = found.busiest
     return MeasuredLever(
-        set=lever.set, latency_ps=found.latency_ps, then=block_name(then), then_busy=found.uses[then].busiest
+        set=lever.set,
+        latency_ps=found.model_ps,
+        then=block_name(then),
+        then_busy=found.uses[then].busiest,
+        ops_ps=UNSET if found.ops_ps is None or not _has_ops(lever, len(found.ops_ps)) else found.ops_ps,
     )
+
+
+def _has_ops(lever: TriedLever, count: int) -> bool:
+    """Whether the run of *lever* has *count* ops: a workload may choose its ops by the chip."""
+    return not isinstance(lever.op_bounds_ps, UnsetType) and len(lever.op_bounds_ps) == count

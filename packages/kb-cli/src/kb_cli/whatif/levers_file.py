@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from kb_cli.run.base.files import LEVERS, RunFolderError, write_whole
@@ -20,22 +20,31 @@ from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.files import file_in, read_json
 
 
-class MeasuredLever(Struct, frozen=True, kw_only=True):
+class MeasuredLever(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The latency in picoseconds with the values `set`, and the busiest block then, as sentences name it, with its
     share of the time.
+
+    Of a workload, the latency counts the kernels of the whole model, and `ops_ps` has that of each op once.
     """
 
     set: dict[str, str]
     latency_ps: int
     then: str
     then_busy: float
+    ops_ps: list[int] | UnsetType = UNSET
 
     @classmethod
     def from_lever(cls, lever: TriedLever) -> MeasuredLever | None:
         """Returns the measurement of *lever*; None for one that was not measured."""
         if lever.latency_ps is None or lever.then is None or lever.then_busy is None:
             return None
-        return cls(set=lever.set, latency_ps=lever.latency_ps, then=lever.then, then_busy=lever.then_busy)
+        return cls(
+            set=lever.set,
+            latency_ps=lever.latency_ps,
+            then=lever.then,
+            then_busy=lever.then_busy,
+            ops_ps=lever.ops_ps,
+        )
 
     def of(self, lever: TriedLever, before_ps: int) -> TriedLever:
         """Returns *lever* with this measurement; *before_ps* is the latency of the run."""
@@ -45,6 +54,7 @@ class MeasuredLever(Struct, frozen=True, kw_only=True):
             gain=1 - self.latency_ps / before_ps if before_ps else 0.0,
             then=self.then,
             then_busy=self.then_busy,
+            ops_ps=self.ops_ps,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from kb_cli.run.observe.usage import Usage
 from kb_cli.run.records.captures import CaptureCollector
 from kb_cli.whatif.budget import Budget, Deadline
 from kb_dataexec import MemoryLogWriter
-from kb_engine import Engine
+from kb_engine import Engine, LaunchResult
 from kb_engine.observe import Observer
 from kb_messages import KernelError
 
@@ -29,11 +30,15 @@ _MANY_NBYTES = 1 << 24
 class PassOne(NamedTuple):
     """The times of a run: `latency_ps` from the first kernel's start to the last one's end, added up over launches.
 
-    `uses` says how busy the blocks of each kind were.
+    `uses` says how busy the blocks of each kind were. `ops_ps` has the latency of each op of a workload once, and
+    `model_ps` that of all its kernels, each op as often as the model has it; `ops_ps` is None for any other benchmark,
+    whose `model_ps` is `latency_ps`.
     """
 
     latency_ps: int
     uses: dict[str, Use]
+    ops_ps: list[int] | None
+    model_ps: int
 
     @property
     def busiest(self) -> str:
@@ -66,11 +71,21 @@ def _simulated(
         prepare(setup)
         host = TimedHost(engine, setup.loaded.root, progress, needs_data=writer is not None)
         launch(setup, host, inputs)
-        latency_ps = sum(each.end_ps - each.start_ps for each in host.launches)
-        return PassOne(latency_ps, uses_of(usage.busy_ps, latency_ps))
+        latency_ps = _latency_ps(host.launches)
+        uses = uses_of(usage.busy_ps, latency_ps)
+        if setup.workload is None:
+            return PassOne(latency_ps, uses, None, latency_ps)
+        ops = setup.workload.ops
+        ops_ps = [_latency_ps(host.launches[op.first_launch : op.end_launch]) for op in ops]
+        model_ps = sum(op.repeats * ps for op, ps in zip(ops, ops_ps, strict=True))
+        return PassOne(latency_ps, uses, ops_ps, model_ps)
     finally:
         if is_large:
             gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
+
+
+def _latency_ps(launches: Sequence[LaunchResult]) -> int:
+    return sum(each.end_ps - each.start_ps for each in launches)
 
 
 def _nbytes(array: npt.NDArray[Any]) -> int:

@@ -16,9 +16,9 @@ from kb_cli.run.records.where_time import where_of
 from kb_cli.run.saving.save import record_run
 from kb_cli.whatif.bound import bound_ps, busy_parts, by_kind, limits_of
 from kb_cli.whatif.chip_levers import Moved, chip_levers, moved
-from kb_cli.whatif.lever_chances import usage_of
 from kb_cli.whatif.levers import check_baseline
 from kb_cli.whatif.ran_setup import RanSetup, read_setup
+from kb_cli.whatif.timed_run import usage_of
 from kb_messages import BenchmarkError
 from kb_topology import Topology, YamlPath, format_path, loads_topology, parse_path, value_at, with_values
 

@@ -107,6 +107,23 @@ class Mesh:
             found = found * (self.n_sips if level == "sip" else self.n_cubes) + (at.sip if level == "sip" else at.place)
         return found
 
+    def levels(self, *axes: str) -> tuple[str, ...]:
+        """The levels over which any of *axes* is split."""
+        return tuple(level for level in LEVELS if any(level in self.layout.get(axis, ()) for axis in axes))
+
+    def group(self, levels: Sequence[str], cube: int) -> tuple[int, ...]:
+        """The numbers of the cubes that differ from cube number *cube* in *levels* alone, that cube among them.
+
+        Over the levels of an axis, these cubes hold all parts of the axis; cubes of other groups are their copies, or
+        have other parts of other axes.
+        """
+        here = self.cubes[cube]
+        return tuple(
+            each.number
+            for each in self.cubes
+            if ("sip" in levels or each.sip == here.sip) and ("cube" in levels or each.place == here.place)
+        )
+
     def part(self, axis: str, size: int, cube: int, unit: int = 1) -> tuple[int, int]:
         """The part of *axis*, of *size* elements, that cube number *cube* has, in whole groups of *unit* elements.
 
@@ -122,10 +139,11 @@ class Mesh:
     def check(self, lengths: Mapping[str, int]) -> None:
         """Raises BenchmarkError for an axis that is split into more parts than it is long, in *lengths*.
 
-        Key heads alone may have fewer heads than parts: neighbouring cubes have copies then.
+        Key heads and experts may have fewer than parts: neighbouring cubes have copies of a key head then, and share
+        the columns of an expert.
         """
         for axis in self.layout:
-            if axis in lengths and self.ways(axis) > lengths[axis] and axis != "kv_heads":
+            if axis in lengths and self.ways(axis) > lengths[axis] and axis not in ("kv_heads", "experts"):
                 listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
                 got = f"{axis} in {self.ways(axis)} parts"
                 raise BenchmarkError("map", got, f"at most as many parts as the axis is long: {listed}")
@@ -133,8 +151,14 @@ class Mesh:
     def parts(self, shape: Sequence[int], axes: Sequence[str], units: Sequence[int] = ()) -> tuple[Part, ...]:
         """One part for each cube of an array of *shape*, cut along the *axes* of its dimensions that are split.
 
-        *units* has the elements of each dimension that stay together, such as those of a head; by default 1.
+        *units* has the elements of each dimension that stay together, as in a head; by default 1. Raises BenchmarkError
+        for two axes that are split over one level, because no cube would have some of the blocks.
         """
+        for level in LEVELS:
+            split = [axis for axis in axes if level in self.layout.get(axis, ())]
+            if len(split) > 1:
+                got = f"{' and '.join(split)} of one array over {level}"
+                raise BenchmarkError("map", got, "one axis of an array over a level, so that each block is in a cube")
         sizes = tuple(zip(shape, axes, units or (1,) * len(shape), strict=True))
         return tuple(Part(self._bounds(sizes, cube.number), cube.number) for cube in self.cubes)
 

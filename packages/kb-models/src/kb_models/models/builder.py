@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
-from kb_models.ops import AllReduce, Linear, Norm, Op, Sum, normal
+from kb_models.ops import AllReduce, Gather, Linear, Norm, Op, Sum, normal
 
 
 class Builder:
@@ -16,6 +16,7 @@ class Builder:
         self.ops: list[Op] = []
         self._prefix = ""
         self._repeats = 1
+        self._wholes: dict[str, Value] = {}
 
     def named(self, prefix: str, repeats: int = 1) -> None:
         """Begins a part of the model, which has it *repeats* times: names of ops begin with *prefix* from now on."""
@@ -43,17 +44,19 @@ class Builder:
 
     def rms_norm(self, name: str, x: Value, epsilon: float) -> Value:
         """The RMS norm of the rows of *x*, with a weight for each column."""
-        return self.add(Norm(self.name(name), self.mesh, (x,), epsilon))
+        return self.add(Norm(self.name(name), self.mesh, (self.whole(x),), epsilon))
 
     def layer_norm(self, name: str, x: Value, epsilon: float) -> Value:
         """The layer norm of the rows of *x*, with a weight and a bias for each column."""
-        return self.add(Norm(self.name(name), self.mesh, (x,), epsilon, is_centred=True))
+        return self.add(Norm(self.name(name), self.mesh, (self.whole(x),), epsilon, is_centred=True))
 
     def add_norm(
         self, name: str, x: Value, y: Value, epsilon: float, *, is_centred: bool = False
     ) -> tuple[Value, Value]:
         """The sum of *x* and *y*, a residual stream, and its RMS norm, or its layer norm with *is_centred*."""
-        norm = Norm(self.name(name), self.mesh, (x, y), epsilon, is_centred=is_centred, keeps_sum=True)
+        norm = Norm(
+            self.name(name), self.mesh, (self.whole(x), self.whole(y)), epsilon, is_centred=is_centred, keeps_sum=True
+        )
         normed = self.add(norm)
         return norm.writes[1], normed
 
@@ -64,6 +67,27 @@ class Builder:
     def activation(self, name: str, x: Value, activation: str) -> Value:
         """*activation* of each element of *x*: `relu`, `silu`, `gelu`, `tanh` or `sigmoid`."""
         return self.add(Sum(self.name(name), self.mesh, (x,), activation))
+
+    def gather(self, name: str, x: Value) -> Value:
+        """*x* whole in each cube, apart from sequences: a cube keeps the rows of its part of the axis `batch`."""
+        return self._gathered(self.name(name), x)
+
+    def whole(self, x: Value) -> Value:
+        """*x* with all features in each cube: *x* itself, or a gather of it, which is added where it is first asked
+        for."""
+        if self.mesh.ways(x.axes[-1]) == 1:
+            return x
+        if x.name not in self._wholes:
+            self._wholes[x.name] = self._gathered(f"{x.name}.all_gather", x)
+        return self._wholes[x.name]
+
+    def _gathered(self, name: str, x: Value) -> Value:
+        axes = tuple(axis if axis == "batch" else "" for axis in x.axes)
+        bounds = [
+            tuple(own if axis else (0, size) for own, size, axis in zip(part.bounds, x.shape, axes, strict=True))
+            for part in x.parts
+        ]
+        return self.add(Gather(name, self.mesh, x, bounds, axes))
 
     def linear(self, name: str, x: Value, n: int, axis: str) -> Value:
         """X W with *n* columns on *axis*. Where *x* is split along K, an all_reduce sums the parts."""

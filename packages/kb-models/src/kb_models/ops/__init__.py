@@ -1,6 +1,7 @@
 """Ops: the steps of models, each with its kernels by layout, its reference and its tolerance."""
 
 from kb_models.ops.collective import AllReduce as AllReduce
+from kb_models.ops.gather import Gather as Gather
 from kb_models.ops.linear import Linear as Linear
 from kb_models.ops.linear import normal as normal
 from kb_models.ops.norm import Norm as Norm

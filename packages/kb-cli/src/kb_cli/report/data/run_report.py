@@ -16,10 +16,12 @@ from kb_cli.run.base.files import LEVERS, folder_path
 from kb_cli.run.base.frame_text import frame_text
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import Busiest, ChosenTile, Roof, ValueWait, remedies_of, was_sampled
+from kb_cli.run.base.workload_result import ModelTimes, OpResult
 from kb_cli.run.observe.bounded_by import bounded_by
-from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
+from kb_cli.run.observe.closing_sentence import Timed, best_first, closing_sentence
 from kb_cli.whatif.known_levers import Levers, known_levers, ranked
 from kb_cli.whatif.lever_chances import TriedLever
+from kb_cli.whatif.op_levers import with_op_levers
 from kb_dataexec.analysis import (
     BlockShare,
     Channels,
@@ -81,9 +83,10 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to the limit of its
     roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
     `notes` name the parts that the report lacks. `remedies` are changes of the kernel, and missing in folders of an
-    older kb. `sentence` is `bounded_by` with the `remedies` and `levers` that gain most. `levers` are missing where
-    none were tried. `frame` says what the latency counts, and `band` is `fidelity` in words; both are empty for folders
-    of an older version. `roofs` are those of the run, and none there.
+    older kb. `workload_ops` are the ops of a workload, `model` is the time of its model, and `whole_ps` the time from
+    the first call to the last answer. `sentence` is `bounded_by` with the `remedies` and `levers` that gain most.
+    `levers` are missing where none were tried. `frame` says what the latency counts, and `band` is `fidelity` in words;
+    both are empty for folders of an older version. `roofs` are those of the run, and none there.
     """
 
     run_dir: str
@@ -123,6 +126,9 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     levers: list[TriedLever] | UnsetType = UNSET
     sync_waits: list[SyncWaits] | UnsetType = UNSET
     channels: list[Channels] | UnsetType = UNSET
+    workload_ops: list[OpResult] | UnsetType = UNSET
+    model: ModelTimes | UnsetType = UNSET
+    whole_ps: int = 0
 
 
 def read_report(folder: str | os.PathLike[str]) -> TimeReport:
@@ -147,7 +153,9 @@ def make_report(source: RunSource) -> TimeReport:
         topology=run.topology.name,
         params=run.params,
         seed=run.seed,
-        sentence=closing_sentence(_bound(source, path), results.latency_ps, remedies_of(results)),
+        sentence=closing_sentence(
+            _bound(source, path), Timed.of(results.latency_ps, results.workload_ops), remedies_of(results)
+        ),
         bounded_by=_bound(source, path),
         notes=[*source.notes, *notes],
         latency_ps=results.latency_ps,
@@ -178,19 +186,30 @@ def make_report(source: RunSource) -> TimeReport:
         remedies=results.remedies,
         sync_waits=UNSET if source.log is None else sync_waits(source.log) or UNSET,
         channels=UNSET if source.log is None else channels(source.log) or UNSET,
+        workload_ops=results.workload_ops,
+        model=results.model,
+        whole_ps=results.whole_ps,
     )
 
 
 def _bound(source: RunSource, path: list[PathShare]) -> str:
-    """Returns the sentence on the largest share of the time; that of the run where the log has no launches."""
-    return bounded_by(path, {}) if source.where.launches else source.run.results.bounded_by
+    """Returns the sentence on the largest share of the time; that of the run where the log has no launches, and for a
+    workload.
+    """
+    results = source.run.results
+    is_of_run = not source.where.launches or not isinstance(results.workload_ops, UnsetType)
+    return results.bounded_by if is_of_run else bounded_by(path, {})
 
 
 def with_levers(report: TimeReport, found: Levers) -> TimeReport:
     """Returns *report* with the levers *found*. Its sentence then names the best of them, too."""
     remedies = best_first([*found.remedies, *(report.remedies or ())])
-    sentence = closing_sentence(report.bounded_by, report.latency_ps, remedies, found.tried, report.run_dir)
-    return replace(report, levers=ranked(found.levers), sentence=sentence)
+    ops = report.workload_ops
+    timed = Timed.of(report.latency_ps, ops)
+    sentence = closing_sentence(report.bounded_by, timed, remedies, found.tried, report.run_dir)
+    if not isinstance(ops, UnsetType):
+        ops = with_op_levers(ops, found.levers)
+    return replace(report, levers=ranked(found.levers), sentence=sentence, workload_ops=ops)
 
 
 def with_known_levers(report: TimeReport, source: RunSource) -> TimeReport:

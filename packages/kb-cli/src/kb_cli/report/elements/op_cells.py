@@ -137,7 +137,7 @@ def bound_text(op: OpResult) -> str:
 
 
 def lever_text(lever: OpLever | UnsetType) -> str:
-    """Returns *lever* with its gain: `twice the bandwidth of HBM: -38.0 %`; `-` for none."""
+    """Returns *lever* with its gain: `HBM bandwidth x2: -38.0 %`; `-` for none."""
     if isinstance(lever, UnsetType):
         return "-"
     basis = "" if lever.basis == "measured" else " at best"

@@ -9,6 +9,7 @@ from rich.table import Table
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
+from kb_cli.report.elements.op_cells import model_rows
 from kb_cli.report.elements.shared_tables import (
     chosen_tile_tables,
     remedy_tables,
@@ -18,7 +19,9 @@ from kb_cli.report.elements.shared_tables import (
 )
 from kb_cli.report.elements.talk_cells import CHANNEL_HEADERS, WAIT_HEADERS, channel_cells, first_rows, wait_cells
 from kb_cli.report.pictures.lanes import folded_names
+from kb_cli.report.tables.op_tables import op_tables
 from kb_cli.run.base.fidelity_band import fidelity_text
+from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent, quantity
 
@@ -36,11 +39,14 @@ def report_tables(report: TimeReport) -> list[Any]:
     tables += chosen_tile_tables(report.chosen_tiles)
     tables += [*value_wait_tables(report.value_waits), *_talk_tables(report), _blocks(report)]
     tables += [*roof_tables(report.roofs, report.latency_ps), _roofline(report), _pes(report)]
+    ops = op_tables(report.workload_ops, report.model, report.whole_ps)
     frame = [f"frame: {report.frame}"] if report.frame else []
     parts: list[Any] = [title, *frame, "", report.sentence, ""]
     if isinstance(report.levers, list):
         parts += [*([each.sentence for each in report.levers] or [NO_LEVERS]), ""]
-    parts += [part for table in tables for part in (table, "")]
+    if isinstance(report.model, ModelTimes):
+        parts[-1:-1] = [f"{name}: {text}" for name, text in model_rows(report.model)]
+    parts += [part for table in [*ops, *tables] for part in (table, "")]
     parts += [styled(note, WARNING) for note in report.notes]
     return parts if report.notes else parts[:-1]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UnsetType
 from rich.table import Table
 
 from kb_cli.report.data.performance import SPACES, choices_text, known_roofs, performance_rows
@@ -49,7 +48,7 @@ def run_tables(result: RunResult, sentence: str) -> list[Any]:
     The last line of a run that failed says so.
     """
     parts: list[Any] = [_title(result), _summary(result)]
-    parts += op_tables(result.workload_ops, result.model, whole_ps(result))
+    parts += op_tables(result.workload_ops, result.model, result.whole_ps)
     parts += [_blocks(result), _memories(result)]
     parts += roof_tables(known_roofs(result), result.latency_ps)
     if result.counters:
@@ -64,11 +63,6 @@ def run_tables(result: RunResult, sentence: str) -> list[Any]:
     parts += sanitizer_texts(result)
     failed = [styled(line, BAD) for line in failed_line(failure_causes(result))]
     return [*(part for table in parts for part in (table, "")), sentence, *failed]
-
-
-def whole_ps(result: RunResult) -> int:
-    """Returns the picoseconds from the call of the first launch to the last answer."""
-    return result.latency_ps if isinstance(result.whole_ns, UnsetType) else round(result.whole_ns * PS_PER_NS)
 
 
 def _title(result: RunResult) -> str:

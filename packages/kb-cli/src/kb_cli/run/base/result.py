@@ -16,6 +16,7 @@ from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.frame import Frame
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.workload_result import ModelTimes, OpResult
+from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec.analysis import Finding, PathShare, ProgramName, RaceReport
 from kb_dataexec.verify import ProductSample
 from kb_engine.program import Leak, WrappedIndex
@@ -366,6 +367,11 @@ class RunResult(Struct, frozen=True, kw_only=True):
     keep: Kept
     wall_s: dict[str, float] | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
+
+    @property
+    def whole_ps(self) -> int:
+        """The picoseconds from the call of the first launch to the last answer; of an older folder, the latency."""
+        return self.latency_ps if isinstance(self.whole_ns, UnsetType) else round(self.whole_ns * PS_PER_NS)
 
     def without_place(self) -> dict[str, Any]:
         """Returns the fields that do not depend on the machine, the folder, or optional checks, as plain values.

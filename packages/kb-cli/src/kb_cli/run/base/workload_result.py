@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -61,6 +62,11 @@ class OpResult(Struct, frozen=True, kw_only=True):
     def n_launches(self) -> int:
         """The number of its launches in the run."""
         return self.end_launch - self.first_launch
+
+
+def model_kernels_ps(ops: Sequence[OpResult]) -> int:
+    """Returns the picoseconds of all kernels of the model: each of *ops* as often as the model has it."""
+    return sum(op.repeats * op.latency_ps for op in ops)
 
 
 class ModelPart(Struct, frozen=True, kw_only=True):

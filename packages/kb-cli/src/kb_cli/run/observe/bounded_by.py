@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kb_cli.terminal.units import percent
+from kb_cli.run.base.workload_result import OpResult, model_kernels_ps
+from kb_cli.terminal.units import duration, percent
 from kb_dataexec.analysis import PathShare
 
 if TYPE_CHECKING:
@@ -88,12 +89,35 @@ def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> s
     return f"{text[0].upper()}{text[1:]}."
 
 
+def workload_bounded_by(ops: Sequence[OpResult], of_run: str) -> str:
+    """Returns the sentence on the costliest of *ops* in the whole model, and on its bound; *of_run* for no ops.
+
+    An op costs its kernels, as often as the model has it.
+    """
+    total_ps = model_kernels_ps(ops)
+    if not total_ps:
+        return of_run
+    top, *rest = sorted(ops, key=lambda op: -op.repeats * op.latency_ps)
+    times = f", {top.repeats} x {duration(top.latency_ps)}" if top.repeats > 1 else ""
+    text = f"{top.name} is {percent(top.repeats * top.latency_ps / total_ps)} of the kernels of the model{times}"
+    if top.bound is not None:
+        cost = _cost_of(top.bound.block, top.bound.what)
+        text += f", and {cost.subject} {cost.verb} {percent(top.bound.share)} of its time"
+    if rest and (after := rest[0].repeats * rest[0].latency_ps / total_ps) >= _LEAST:
+        text += f"; {rest[0].name} comes next with {percent(after)}"
+    return f"{text}."
+
+
 def _cost(share: PathShare) -> _Cost:
-    """Returns the cost of *share*. A block of another package has no sentence of its own, so its names are used."""
-    if share.block == "links" and not share.line:
-        return _MESSAGES
-    found = _COSTS.get((share.block, share.what)) or _COSTS.get((share.block, ""))
-    return found or _Cost(f"{share.block}: {share.what}", "is")
+    """Returns the cost of *share*."""
+    return _MESSAGES if share.block == "links" and not share.line else _cost_of(share.block, share.what)
+
+
+def _cost_of(block: str, what: str) -> _Cost:
+    """Returns the cost of *what* of *block*. A block of another package has no sentence of its own, so its names are
+    used.
+    """
+    return _COSTS.get((block, what)) or _COSTS.get((block, "")) or _Cost(f"{block}: {what}", "is")
 
 
 def _of_line(share: PathShare) -> str:

@@ -8,10 +8,25 @@ from typing import Final, NamedTuple
 from msgspec import UnsetType
 
 from kb_cli.run.base.remedy import LEAST_GAIN, Remedy
+from kb_cli.run.base.workload_result import OpResult, model_kernels_ps
 from kb_cli.terminal.units import duration, percent, signed_percent
 
 TOLD: Final = 2
 """The number of remedies that the sentence names. If they have one basis, the best one of the other basis follows."""
+
+
+class Timed(NamedTuple):
+    """The time of which remedies save shares, and what it is: "" for the latency of a run."""
+
+    latency_ps: int
+    what: str = ""
+
+    @classmethod
+    def of(cls, latency_ps: int, ops: Sequence[OpResult] | UnsetType) -> Timed:
+        """Returns the latency of a run; for one with *ops*, the time of the kernels of the whole model."""
+        if isinstance(ops, UnsetType) or not ops:
+            return cls(latency_ps)
+        return cls(model_kernels_ps(ops), " in the kernels of the model")
 
 
 class Tried(NamedTuple):
@@ -31,7 +46,7 @@ def best_first(remedies: Iterable[Remedy]) -> list[Remedy]:
 
 
 def closing_sentence(
-    bounded_by: str, latency_ps: int, remedies: Sequence[Remedy], tried: Tried | None = None, folder: str = ""
+    bounded_by: str, timed: Timed, remedies: Sequence[Remedy], tried: Tried | None = None, folder: str = ""
 ) -> str:
     """Returns *bounded_by*, the sentence on the largest cost, followed by the *remedies* that gain most.
 
@@ -42,7 +57,7 @@ def closing_sentence(
     told = _told(remedies, 0.0 if tried is None else tried.best_open)
     text = bounded_by
     if told:
-        text += f" To change first: {'; next: '.join(_clause(each, latency_ps) for each in told)}."
+        text += f" To change first: {'; next: '.join(_clause(each, timed) for each in told)}."
     return text if tried is None else f"{text}{_of_all(told, tried, folder)}"
 
 
@@ -69,10 +84,11 @@ def _of_all(told: Sequence[Remedy], tried: Tried, folder: str) -> str:
     return f" No value of the chip gains {least}: {some}."
 
 
-def _clause(remedy: Remedy, latency_ps: int) -> str:
+def _clause(remedy: Remedy, timed: Timed) -> str:
     why = ": ".join(each for each in (remedy.line, remedy.flaw) if each)
     text = f"{remedy.change} ({why}): " if why else f"{remedy.change}: "
     if remedy.basis == "estimated":
         return f"{text}{signed_percent(-remedy.gain)} (estimated)"
     best = "" if isinstance(remedy.best, UnsetType) else f"; {signed_percent(-remedy.best)} at best"
-    return f"{text}{duration(round(latency_ps * (1 - remedy.gain)))}, {signed_percent(-remedy.gain)} (measured{best})"
+    then = duration(round(timed.latency_ps * (1 - remedy.gain)))
+    return f"{text}{then}{timed.what}, {signed_percent(-remedy.gain)} (measured{best})"

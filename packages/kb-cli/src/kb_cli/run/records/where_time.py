@@ -24,6 +24,11 @@ def kernel_rows(where: Where) -> Iterator[WhereRow]:
     return (row for launch in where.launches for row in launch.rows if row.via not in OUTSIDE)
 
 
+def launches_of(where: Where, first: int, end: int) -> Where:
+    """Returns the part of *where* that has the launches from number *first* on, without number *end*."""
+    return Where(launches=where.launches[first:end], missing=where.missing)
+
+
 def write_where(folder: Path, found: Where) -> None:
     """Writes *found* to where.json of *folder*, in one line."""
     with writing(folder / WHERE):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from kb_cli.run.base.workload_result import ModelPart, ModelTimes, OpBound, OpResult
-from kb_cli.run.records.where_time import kernel_rows
+from kb_cli.run.base.workload_result import ModelPart, ModelTimes, OpBound, OpResult, model_kernels_ps
+from kb_cli.run.records.where_time import kernel_rows, launches_of
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec.analysis import Where
 from kb_engine import LaunchResult, WorkloadOp, WorkloadStep
@@ -46,15 +46,10 @@ def op_results(
                 floor_nbytes=op.floor_nbytes,
                 compute_share=_share(op.flops, latency_ps, peak_flops),
                 memory_share=_share(op.nbytes, latency_ps, hbm_gbs and hbm_gbs * 1e9),
-                bound=None if where is None else _bound(of_op(where, op.first_launch, op.end_launch)),
+                bound=None if where is None else _bound(launches_of(where, op.first_launch, op.end_launch)),
             )
         )
     return found
-
-
-def of_op(where: Where, first_launch: int, end_launch: int) -> Where:
-    """Returns the part of *where* that has the launches of one op."""
-    return Where(launches=where.launches[first_launch:end_launch], missing=where.missing)
 
 
 def model_times(
@@ -65,7 +60,7 @@ def model_times(
     *hbm_gbs* is the bandwidth of all HBM of the chip, None where it states none.
     """
     answer_ps = launches[-1].response_ps - launches[-1].end_ps
-    kernels_ps = sum(op.repeats * op.latency_ps for op in ops)
+    kernels_ps = model_kernels_ps(ops)
     gaps_ps = sum(op.repeats * op.gap_ps for op in ops) + (ops[0].repeats * answer_ps if ops else 0)
     total_ps = kernels_ps + gaps_ps
     floor_nbytes = sum(op.repeats * op.floor_nbytes for op in ops)

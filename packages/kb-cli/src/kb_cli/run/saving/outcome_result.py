@@ -11,7 +11,7 @@ from kb_cli.benchmark.author_calls import step_of
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import shown_params
 from kb_cli.run.base.result import Busiest, HostTime, Kept, LaunchTimes, RunResult
-from kb_cli.run.observe.bounded_by import bounded_by
+from kb_cli.run.observe.bounded_by import bounded_by, workload_bounded_by
 from kb_cli.run.observe.roofs import roofline
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.run.observe.timed_host import HostTimes
@@ -105,7 +105,8 @@ def _with_ops(result: RunResult, setup: Setup, ops: Sequence[WorkloadOp], outcom
     found = op_results(ops, outcome.launches, outcome.where, result.peak_flops, hbm_gbs)
     step = step_of(setup)
     model = UNSET if step is None or not found else model_times(found, outcome.launches, step, hbm_gbs)
-    return replace(result, workload_ops=found, model=model)
+    sentence = workload_bounded_by(found, result.bounded_by)
+    return replace(result, workload_ops=found, model=model, bounded_by=sentence)
 
 
 def launch_times(each: LaunchResult) -> LaunchTimes:
