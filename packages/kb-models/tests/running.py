@@ -76,6 +76,7 @@ class Ran:
         workload.prepare(None, topology, seed)
         workload.run(host, None)
         self.workload = workload
+        self.choices = dict(host.choices)
         self.latency_ps = {
             op.name: sum(each.end_ps - each.start_ps for each in host.launches[op.first_launch : op.end_launch])
             for op in workload.ops

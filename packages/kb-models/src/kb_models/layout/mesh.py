@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from kb_messages import BenchmarkError
 from kb_models.layout.value import Bounds, Part, cut
-from kb_topology import Topology
+from kb_topology import NodeKind, Topology
 
 Axis = Literal["batch", "tokens", "hidden", "heads", "kv_heads", "mlp", "experts", "vocab"]
 AXES: Final[tuple[str, ...]] = get_args(Axis)
@@ -55,9 +55,14 @@ def _levels(axis: str, text: str) -> tuple[str, ...]:
 
 
 class Mesh:
-    """The cubes of a chip that take part, in the order of SIPs and cubes, and the layout of a model over them."""
+    """The cubes of a chip that take part, in the order of SIPs and cubes, and the layout of a model over them.
 
-    def __init__(self, pes_by_cube: Sequence[Sequence[Sequence[int]]], layout: Layout) -> None:
+    With `has_queues` PEs can send each other messages.
+    """
+
+    def __init__(
+        self, pes_by_cube: Sequence[Sequence[Sequence[int]]], layout: Layout, *, has_queues: bool = True
+    ) -> None:
         """*pes_by_cube* has the numbers of the PEs of each cube, a list of cubes for each SIP.
 
         Raises BenchmarkError where a SIP has another number of cubes than the first, or a cube another number of PEs.
@@ -67,6 +72,7 @@ class Mesh:
             raise BenchmarkError("a chip of unequal SIPs or cubes", "a model", "equal cubes in equal SIPs")
         self.n_sips, self.n_cubes = len(pes_by_cube), len(pes_by_cube[0])
         self.layout = dict(layout)
+        self.has_queues = has_queues
         places = [(sip, place) for sip in range(self.n_sips) for place in range(self.n_cubes)]
         self.cubes = tuple(
             Cube(number, sip, place, tuple(pes_by_cube[sip][place])) for number, (sip, place) in enumerate(places)
@@ -80,7 +86,8 @@ class Mesh:
         for number, pe_id in enumerate(topology.graph.pe_ids):
             (sip, cube), _ = places[pe_id]
             sips.setdefault(sip, {}).setdefault(cube, []).append(number)
-        return cls([list(cubes.values()) for cubes in sips.values()], layout)
+        queues = [NodeKind.PE_QUEUE in {node.kind for node in topology.graph.pe_nodes(each)} for each in places]
+        return cls([list(cubes.values()) for cubes in sips.values()], layout, has_queues=all(queues))
 
     @property
     def pes(self) -> list[int]:

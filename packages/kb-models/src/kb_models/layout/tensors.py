@@ -13,7 +13,7 @@ from kb_dataexec import MemoryStore
 from kb_engine import Host, Tensor, read_tensor
 from kb_messages import BenchmarkError, KernelError, split_address
 from kb_models.layout.mesh import Mesh
-from kb_models.layout.value import Array, Content, Part, Value
+from kb_models.layout.value import Array, Content, Part, Place, Value
 
 
 class Tensors:
@@ -47,6 +47,12 @@ class Tensors:
         if value.name in self._placed:
             if self._placed[value.name][0] is not value:
                 raise BenchmarkError(f"value {value.name}", "two values of one name", "one name for each value")
+            return
+        if value.source is not None:
+            self.put(value.source)
+            held = self._placed[value.source.name][1]
+            found = zip(value.parts, value.places, strict=True)
+            self._placed[value.name] = value, [_within(held[place.part], place, part) for part, place in found]
             return
         content = value.content or self._stand_ins.get(value.name)
         makes = content is not None and (self.needs_data or value.is_looked_at)
@@ -111,7 +117,7 @@ class Tensors:
 
     def _over_cube(self, part: Part) -> dict[str, Any]:
         pes = self.mesh.cubes[part.cube].pes
-        if self.host.interleaves_cubes:
+        if self.host.interleaves_cubes and not part.by_rows:
             return {"cube": part.cube}
         slices = sorted({self.host.hbm_slice_of(pe) for pe in pes})
         rows = int(np.prod(part.shape[:-1], dtype=np.int64))
@@ -129,6 +135,24 @@ def _address(tensor: Tensor, place: tuple[int, ...]) -> int:
     row = 0
     for at, size in zip(leading, (1, *tensor.shape[:-1]), strict=True):
         row = row * size + at
+    return _address_in_rows(tensor, row, col)
+
+
+def _address_in_rows(tensor: Tensor, row: int, col: int) -> int:
     i = next(number for number, bound in enumerate(tensor.row_bounds[1:]) if row < bound)
     block = tensor.block(i, 0)
     return block.address + (row - tensor.row_bounds[i]) * block.stride + col * tensor.dtype.nbytes
+
+
+def _within(tensor: Tensor, place: Place, part: Part) -> Tensor:
+    """*part* as a tensor in the memory of *tensor*, from *place* on."""
+    address = _address_in_rows(tensor, *divmod(place.element, tensor.cols))
+    rows = int(np.prod(part.shape[:-1], dtype=np.int64))
+    return Tensor(
+        name=tensor.name,
+        shape=part.shape,
+        dtype=tensor.dtype,
+        row_bounds=(0, rows),
+        col_bounds=(0, part.shape[-1]),
+        addresses=((address,),),
+    )

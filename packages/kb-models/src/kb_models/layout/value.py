@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,14 @@ class Part(Struct, frozen=True):
     """A block of a value in the memory of one cube.
 
     `bounds` is the place of the block in the whole array. `cube` is the number of the cube in the order of `Mesh`. With
-    `pe`, the number of a PE of the chip, the part lies near that PE; without, over all HBM slices of the cube.
+    `pe`, the number of a PE of the chip, the part lies near that PE; without, over all HBM slices of the cube. With
+    `by_rows`, each row of a part over all slices lies whole in one slice.
     """
 
     bounds: Bounds
     cube: int
     pe: int | None = None
+    by_rows: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,6 +45,13 @@ class Part(Struct, frozen=True):
         return tuple(slice(start, stop) for start, stop in self.bounds)
 
 
+class Place(NamedTuple):
+    """A place in a value: the number of a part, and of an element of the part, row by row."""
+
+    part: int
+    element: int
+
+
 class Value(Struct, frozen=True, kw_only=True, eq=False):
     """An array of a model: a weight, an activation, a cache or a table.
 
@@ -53,6 +62,9 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
     table with `is_looked_at`, such as one of indices, so the table has its content in runs for times alone too. An
     input or a weight that several values hold in different layouts has one `seed_name`, from which its random numbers
     follow. `role` says what the memory is for; by default a value with `content` is a weight.
+
+    A value with a `source` has no memory of its own: an op writes it into the value that is its source. Part n lies
+    there from place `places[n]` on, in elements that follow each other.
     """
 
     name: str
@@ -64,6 +76,8 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
     is_looked_at: bool = False
     seed_name: str = ""
     role: Role | None = None
+    source: Value | None = None
+    places: tuple[Place, ...] = ()
 
     @property
     def purpose(self) -> Role:
@@ -77,7 +91,9 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def placed_nbytes(self) -> int:
-        """The bytes of all parts, copies included."""
+        """The bytes of all parts, copies included; 0 for a value in the memory of another."""
+        if self.source is not None:
+            return 0
         return sum(int(np.prod(part.shape, dtype=np.int64)) for part in self.parts) * self.dtype.nbytes
 
 

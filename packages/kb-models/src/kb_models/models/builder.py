@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
-from kb_models.ops import AllReduce, Gather, Linear, Norm, Op, Sum, normal
+from kb_models.models.rotation import Rotation
+from kb_models.ops import (
+    AllReduce,
+    DecodeAttention,
+    Gather,
+    Heads,
+    KvCache,
+    Linear,
+    Norm,
+    Op,
+    RopeAppend,
+    Sum,
+    normal,
+)
 
 
 class Builder:
@@ -93,3 +106,29 @@ class Builder:
         """X W with *n* columns on *axis*. Where *x* is split along K, an all_reduce sums the parts."""
         y = self.add(Linear(self.name(name), self.mesh, x, n, axis))
         return self.add(AllReduce(f"{y.name}.all_reduce", self.mesh, y)) if len(y.shape) == 3 else y
+
+    def decode_attention(
+        self,
+        name: str,
+        qkv: tuple[Value, Value, Value],
+        heads: Heads,
+        context: int,
+        *,
+        rotation: Rotation | None = None,
+        page: int = 0,
+        order: int = 0,
+    ) -> Value:
+        """One new token for each row of *qkv* attends to *context* keys, its own among them: (rows, heads * d).
+
+        The keys before are random. The new key and value go into the cache: turned with *rotation*, in a launch of
+        their own, and as they are without. With *page*, the cache has blocks of as many keys, at places that follow
+        from *order*.
+        """
+        q, k, v = qkv
+        cache = KvCache(f"{self.name(name)}.cache", self.mesh, q, heads, context, page=page, order=order)
+        new: tuple[Value, Value] | None = (k, v)
+        turned = q
+        if rotation is not None:
+            frequencies = rotation.frequencies(heads.head_dim)
+            turned, new = self.add(RopeAppend(f"{self.name(name)}.rope", self.mesh, qkv, frequencies, cache)), None
+        return self.add(DecodeAttention(self.name(name), self.mesh, turned, q, cache, new))

@@ -1,10 +1,15 @@
 """Ops: the steps of models, each with its kernels by layout, its reference and its tolerance."""
 
 from kb_models.ops.collective import AllReduce as AllReduce
+from kb_models.ops.decode_attention import DecodeAttention as DecodeAttention
 from kb_models.ops.gather import Gather as Gather
+from kb_models.ops.heads import Heads as Heads
+from kb_models.ops.kv_cache import KvCache as KvCache
 from kb_models.ops.linear import Linear as Linear
 from kb_models.ops.linear import normal as normal
 from kb_models.ops.norm import Norm as Norm
 from kb_models.ops.op import Op as Op
 from kb_models.ops.op import Read as Read
+from kb_models.ops.rope import Rope as Rope
+from kb_models.ops.rope_append import RopeAppend as RopeAppend
 from kb_models.ops.sums import Sum as Sum
