@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from running import TOPOLOGIES, Ran, check_ops, chip
+from running import TOPOLOGIES, Ran, check_ops
 
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
@@ -85,9 +85,8 @@ def test_pages_on_sixteen_cubes() -> None:
     check_ops("one_sip", CUBES, decode(3, 300, 32, 8, page=24))
 
 
-def test_sequences_of_two_sips() -> None:
-    topology = chip("four_sip", {"$.sips": "2"})
-    check_ops(topology, f"{CUBES},batch=sip", decode(3, 200, 16, 8))
+def test_sequences_of_four_sips() -> None:
+    check_ops("four_sip", f"{CUBES},batch=sip", decode(5, 20, 16, 8))
 
 
 def test_a_chip_without_queues_gives_a_pe_whole_keys() -> None:
