@@ -10,16 +10,17 @@ from kb_dataexec import MemoryStore
 from kb_engine import Host, PlannedOp, PlannedValue, Workload, WorkloadOp, WorkloadOutput, WorkloadStep
 from kb_messages import DType
 from kb_models.alone import alone, layout_text, stand_ins
-from kb_models.layout import Mesh, Tensors, Value, parse_map
+from kb_models.default_map import default_map
+from kb_models.fit import Held, check_fit, fullest_slice
+from kb_models.layout import Layout, Mesh, Tensors, Value, parse_map
 from kb_models.layout.value import Array
+from kb_models.models.architecture import Architecture
 from kb_models.models.builder import Builder
 from kb_models.models.checks import check_params
 from kb_models.models.params import ModelParams
 from kb_models.models.registry import architecture_of
 from kb_models.ops import Op
 from kb_topology import Topology
-
-DEFAULT_MAP = "heads=cube,kv_heads=cube,mlp=cube,experts=cube,vocab=cube"
 
 
 class _OpMemory:
@@ -153,16 +154,44 @@ class ModelWorkload(OpsWorkload):
 
     Params = ModelParams
     config: ClassVar[dict[str, Any]] = {}
+    _chosen = ""
 
     def step(self, p: ModelParams) -> WorkloadStep | None:
         """The work of the whole model; None for a run of one op."""
         return None if p.op else architecture_of(self.config, self.name).step(p)
 
     def made(self, p: ModelParams, topology: Topology) -> tuple[Mesh, list[Op]]:
-        """The ops of the model. Raises BenchmarkError for parameters that the model does not take."""
+        """The ops of the model. Raises BenchmarkError for parameters that the model does not take, for a layout that
+        the model or the chip does not have, and for a model that does not fit the chip.
+        """
         model = architecture_of(self.config, self.name)
         check_params(model, p, self.name)
-        mesh = Mesh.of(topology, parse_map(DEFAULT_MAP if p.map == "auto" else p.map))
+        made: list[tuple[Mesh, list[Op], Held]] = []
+
+        def fits(layout: Layout) -> bool:
+            mesh, ops = self._built(model, p, topology, layout)
+            made.append((mesh, ops, fullest_slice(ops, mesh, topology)))
+            return made[-1][2].fits
+
+        self._chosen = ""
+        if p.map == "auto":
+            chip = Mesh.of(topology, {})
+            self._chosen = default_map(model, p, chip.n_sips, chip.n_cubes, fits)
+        else:
+            fits(parse_map(p.map))
+        mesh, ops, held = made[-1]
+        if p.op is None:  # one op alone needs no room for the model
+            check_fit(self.name, held, mesh, p.weights, p.batch)
+        return mesh, ops
+
+    def run(self, host: Host, p: ModelParams) -> None:
+        """Says which layout was chosen, and runs the ops."""
+        if self._chosen:
+            host.chose(map=self._chosen)
+        super().run(host, p)
+
+    def _built(self, model: Architecture, p: ModelParams, topology: Topology, layout: Layout) -> tuple[Mesh, list[Op]]:
+        mesh = Mesh.of(topology, layout)
         mesh.check({"batch": p.batch, "tokens": p.tokens if p.phase == "prefill" else 1, **model.axes})
         m = Builder(mesh, DType(p.dtype))
         model.build(m, p)

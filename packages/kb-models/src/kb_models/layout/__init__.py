@@ -6,6 +6,7 @@ from kb_models.layout.cover import overlaps as overlaps
 from kb_models.layout.mesh import AXES as AXES
 from kb_models.layout.mesh import Axis as Axis
 from kb_models.layout.mesh import Cube as Cube
+from kb_models.layout.mesh import Layout as Layout
 from kb_models.layout.mesh import Mesh as Mesh
 from kb_models.layout.mesh import parse_map as parse_map
 from kb_models.layout.tensors import Tensors as Tensors

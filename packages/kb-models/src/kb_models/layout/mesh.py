@@ -28,12 +28,13 @@ class Cube(NamedTuple):
 
 
 def parse_map(text: str) -> dict[str, tuple[str, ...]]:
-    """The layout of *text*, such as `heads=cube,mlp=cube,batch=sip`. `heads=sip*cube` splits over both levels.
+    """The layout of *text*, such as `heads=cube,mlp=cube,batch=sip`. `heads=sip*cube` splits over both levels,
+    and `none` splits nothing.
 
     Raises BenchmarkError for an unknown axis, an axis that is named twice, and an unknown level.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for item in filter(None, (each.strip() for each in text.split(","))):
+    for item in filter(None, (each.strip() for each in text.split(",") if text.strip() != "none")):
         axis, _, levels = (each.strip() for each in item.partition("="))
         if axis not in AXES:
             fix = _PIPELINE if axis in _STAGES else "write heads=cube,mlp=cube"

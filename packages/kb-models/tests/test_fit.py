@@ -1,0 +1,125 @@
+"""Whether a model fits a chip, and the layout that a model gets where the user gives none."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from running import chip
+
+from kb_messages import BenchmarkError, DType
+from kb_models import Architecture, Builder, ConfigKeys, ModelParams
+from kb_models.default_map import default_map
+from kb_models.find import CONFIGS
+from kb_models.fit import Held, check_fit, fullest_slice
+from kb_models.layout import Layout, Mesh, parse_map
+from kb_models.models.registry import architecture_of
+
+GIB = 1 << 30
+
+
+class Sized(Architecture):
+    """A model of which only the lengths of the axes matter."""
+
+    def __init__(self, keys: ConfigKeys) -> None:
+        self.layers = 6
+        self._axes: Mapping[str, int] = keys.get("axes")
+
+    @property
+    def parameters(self) -> int:
+        return 0
+
+    @property
+    def axes(self) -> Mapping[str, int]:
+        return self._axes
+
+    def build(self, m: Builder, p: ModelParams) -> None:
+        x = m.input("x", (p.batch, 64), ("batch", ""))
+        for number, repeats in self.simulated(p):
+            m.named(f"block{number}", repeats)
+            x = m.linear("down", m.linear("up", x, 512, "mlp"), 64, "hidden")
+
+
+def held(layout: str, layers: int = 1, batch: int = 8) -> Held:
+    """The fullest slice of a cube of 8 slices, for six blocks of 64 x 512 and 512 x 64 in f16."""
+    topology = chip("one_cube")
+    mesh = Mesh.of(topology, parse_map(layout))
+    m = Builder(mesh, DType.F16)
+    Sized(ConfigKeys({}, "m")).build(m, ModelParams(layers=layers, batch=batch))
+    return fullest_slice(m.ops, mesh, topology)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_slice_holds_the_weights_of_all_blocks_and_the_activations_of_those_that_run(layers: int) -> None:
+    """By hand: six blocks have 2 * 64 * 512 weights, an eighth of them in each slice. x is of 8 x 64, and a block adds
+    8 x 512 and 8 x 64."""
+    found = held("none", layers)
+    assert found.nbytes == {
+        "weight": 6 * 2 * 64 * 512 * 2 // 8,
+        "activation": (8 * 64 + layers * (8 * 512 + 8 * 64)) * 2 // 8,
+    }
+    assert (found.capacity, found.fits) == (2 * GIB, True)
+
+
+def refusal(nbytes: Mapping[str, float], form: str = "same", batch: int = 1, **mesh: Any) -> str:
+    made = Mesh([[[0]] * mesh.get("cubes", 1)] * mesh.get("sips", 1), parse_map(mesh.get("layout", "none")))
+    of_slice: Any = {role: int(size * GIB) for role, size in nbytes.items()}
+    with pytest.raises(BenchmarkError) as caught:
+        check_fit("m", Held("sip0.cube0.hbm0", of_slice, 2 * GIB), made, form, batch)
+    return str(caught.value)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_what_would_fit() -> None:
+    assert refusal({"weight": 3.5, "cache": 0.2, "activation": 0.001}) == (
+        "m: got 3.7 GiB in sip0.cube0.hbm0 (weights 3.5, cache 0.2), needs at most 2.0 GiB; "
+        "take weights=fp8 or int8 or int4; shard over 2 SIPs, of which this chip has 1"
+    )
+    assert refusal({"weight": 7.5}).endswith("; take weights=int4; shard over 4 SIPs, of which this chip has 1")
+    assert refusal({"weight": 7.5}, form="int8").endswith("2.0 GiB; shard over 4 SIPs, of which this chip has 1")
+    assert refusal({"weight": 1, "cache": 4}, batch=8).endswith(
+        "(cache 4.0, weights 1.0), needs at most 2.0 GiB; a batch of 2 fits; shard over 3 SIPs, of which this chip "
+        "has 1"
+    )
+    assert refusal({"weight": 3}, sips=4, layout="batch=sip,mlp=cube").endswith(
+        "take weights=fp8 or int8 or int4; split mlp over sip*cube"
+    )
+
+
+def test_a_model_that_fits_is_not_refused() -> None:
+    check_fit("m", Held("hbm0", {"weight": 2 * GIB}, 2 * GIB), Mesh([[[0]]], {}), "same", 1)
+
+
+def chosen(axes: Mapping[str, int], sips: int, cubes: int, batch: int, fits: Callable[[Layout], bool]) -> str:
+    return default_map(Sized(ConfigKeys({"axes": axes}, "m")), ModelParams(batch=batch), sips, cubes, fits)
+
+
+def test_axes_go_to_cubes_and_the_batch_to_sips_where_that_fits() -> None:
+    axes = {"heads": 64, "kv_heads": 8, "mlp": 100, "hidden": 4096}
+
+    def fits(layout: Layout) -> bool:
+        return True
+
+    assert chosen(axes, 1, 1, 8, fits) == "none"
+    assert chosen(axes, 1, 16, 8, fits) == "heads=cube,kv_heads=cube,mlp=cube"
+    assert chosen(axes, 4, 16, 8, fits) == "heads=cube,kv_heads=cube,mlp=cube,batch=sip"
+    assert chosen(axes, 4, 16, 6, fits) == "heads=sip*cube,kv_heads=sip*cube,mlp=sip*cube"
+    assert chosen(axes, 4, 16, 8, lambda layout: "batch" not in layout) == (
+        "heads=sip*cube,kv_heads=sip*cube,mlp=sip*cube"
+    )
+    assert chosen(axes, 4, 1, 1, fits) == "heads=sip,kv_heads=sip,mlp=sip"
+
+
+def test_an_axis_that_is_too_short_is_split_less() -> None:
+    axes = {"heads": 12, "kv_heads": 12, "mlp": 100}
+    assert chosen(axes, 1, 16, 1, lambda layout: True) == "mlp=cube"
+    assert chosen(axes, 4, 8, 1, lambda layout: True) == "heads=cube,kv_heads=cube,mlp=sip*cube"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.json")))
+def test_every_bundled_model_has_a_layout(name: str) -> None:
+    model = architecture_of(json.loads((CONFIGS / f"{name}.json").read_text(encoding="utf-8")), name)
+    for sips, cubes in ((1, 1), (1, 16), (4, 16)):
+        layout = parse_map(default_map(model, ModelParams(), sips, cubes, lambda layout: True))
+        mesh = Mesh([[[0]] * cubes] * sips, layout)
+        mesh.check({"batch": 1, **model.axes})
+        assert bool(layout) == (sips * cubes > 1)
