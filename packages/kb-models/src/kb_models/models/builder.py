@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from kb_engine import cast
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
 from kb_models.models.rotation import Rotation
@@ -15,8 +20,10 @@ from kb_models.ops import (
     Norm,
     Op,
     RopeAppend,
+    Rows,
     Sum,
     normal,
+    other_op,
 )
 
 
@@ -46,6 +53,20 @@ class Builder:
         content = normal(shape, 1.0, self.dtype)
         name, dtype = self.name(name), self.dtype
         return Value(name=name, shape=shape, dtype=dtype, parts=parts, axes=axes, content=content, role="activation")
+
+    def zeros(self, name: str, shape: tuple[int, ...], axes: tuple[str, ...]) -> Value:
+        """An activation of zeros, such as the sum that the first block adds to its input."""
+        zero = cast(np.zeros(1, np.float32), self.dtype)
+        parts, dtype = self.mesh.parts(shape, axes), self.dtype
+        return Value(
+            name=self.name(name),
+            shape=shape,
+            dtype=dtype,
+            parts=parts,
+            axes=axes,
+            content=lambda _: np.broadcast_to(zero, shape),
+            role="activation",
+        )
 
     def add(self, op: Op) -> Value:
         """Adds *op*, and returns the first value that the op writes."""
@@ -80,6 +101,19 @@ class Builder:
     def activation(self, name: str, x: Value, activation: str) -> Value:
         """*activation* of each element of *x*: `relu`, `silu`, `gelu`, `tanh` or `sigmoid`."""
         return self.add(Sum(self.name(name), self.mesh, (x,), activation))
+
+    def rows(self, name: str, terms: Sequence[Value], every: int, *, is_first: bool = False) -> Value:
+        """The last row of each sequence of *every* rows, or the first: the sum of *terms*."""
+        return self.add(
+            Rows(self.name(name), self.mesh, [self.whole(each) for each in terms], every, is_first=is_first)
+        )
+
+    def op(self, kind: str, name: str, *arguments: object, **named: object) -> Value:
+        """An op of another package: the entry point *kind* of `kb.ops`, made with *arguments* and *named*.
+
+        Raises BenchmarkError for a kind that no installed package has.
+        """
+        return self.add(other_op(kind)(self.name(name), self.mesh, *arguments, **named))
 
     def gather(self, name: str, x: Value) -> Value:
         """*x* whole in each cube, apart from sequences: a cube keeps the rows of its part of the axis `batch`."""

@@ -10,6 +10,8 @@ from kb_models.ops.linear import normal as normal
 from kb_models.ops.norm import Norm as Norm
 from kb_models.ops.op import Op as Op
 from kb_models.ops.op import Read as Read
+from kb_models.ops.others import other_op as other_op
 from kb_models.ops.rope import Rope as Rope
 from kb_models.ops.rope_append import RopeAppend as RopeAppend
+from kb_models.ops.rows import Rows as Rows
 from kb_models.ops.sums import Sum as Sum
