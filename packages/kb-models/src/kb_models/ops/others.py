@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Final
 
@@ -13,7 +14,7 @@ GROUP: Final = "kb.ops"
 """The entry points of other packages: the name is that of `Builder.op`, the object a subclass of `Op`."""
 
 
-def other_op(kind: str) -> type[Op]:
+def other_op(kind: str) -> Callable[..., Op]:
     """The op that the entry point *kind* names. A builder makes the op with its name and the mesh first.
 
     Raises BenchmarkError for an unknown name, for several entry points of the name, for one that does not load, and for
