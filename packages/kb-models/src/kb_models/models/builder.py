@@ -11,17 +11,24 @@ from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
 from kb_models.models.rotation import Rotation
 from kb_models.ops import (
+    Activation,
     AllReduce,
     DecodeAttention,
+    Depthwise,
     Gather,
+    GlobalPool,
     Heads,
+    ImageConvolution,
+    Images,
     KvCache,
     Linear,
     Norm,
     Op,
+    Pool,
     RopeAppend,
     Rows,
     Sum,
+    Window,
     normal,
     other_op,
 )
@@ -166,3 +173,58 @@ class Builder:
             frequencies = rotation.frequencies(heads.head_dim)
             turned, new = self.add(RopeAppend(f"{self.name(name)}.rope", self.mesh, qkv, frequencies, cache)), None
         return self.add(DecodeAttention(self.name(name), self.mesh, turned, q, cache, new))
+
+    def images(self, name: str, batch: int, height: int, width: int, channels: int) -> Images:
+        """Images that come from elsewhere, whose pixels are split over the axis `tokens`, or over `batch` where the
+        layout does not name `tokens`."""
+        rows = "tokens" if "tokens" in self.mesh.layout else "batch"
+        return Images(self.input(name, (batch * height * width, channels), (rows, "")), batch, height, width)
+
+    def convolution(
+        self,
+        name: str,
+        x: Images,
+        n: int,
+        window: Window,
+        *,
+        groups: int = 1,
+        bias: bool = True,
+        activation: Activation = "none",
+        residual: Images | None = None,
+        axis: str = "channels",
+    ) -> Images:
+        """*n* filters of *window* over *x*, whose filters are split over *axis*; see `ImageConvolution`."""
+        given = x._replace(value=self.whole(x.value))
+        added = None if residual is None else residual.value
+        op = ImageConvolution(
+            *(self.name(name), self.mesh, given, n, window),
+            groups=groups,
+            bias=bias,
+            activation=activation,
+            residual=added,
+            axis=axis,
+        )
+        self.add(op)
+        return op.result
+
+    def depthwise(self, name: str, x: Images, window: Window, *, activation: Activation = "none") -> Images:
+        """A window of its own over each channel of *x*, with a bias."""
+        op = Depthwise(self.name(name), self.mesh, x, window, activation=activation)
+        self.add(op)
+        return op.result
+
+    def max_pool(self, name: str, x: Images, window: Window) -> Images:
+        """The largest pixel of each channel under *window*."""
+        op = Pool(self.name(name), self.mesh, x, window, "max")
+        self.add(op)
+        return op.result
+
+    def average_pool(self, name: str, x: Images, window: Window, *, counts_padding: bool = True) -> Images:
+        """The mean of each channel under *window*, of pixels inside of the image alone without *counts_padding*."""
+        op = Pool(self.name(name), self.mesh, x, window, "average", counts_padding=counts_padding)
+        self.add(op)
+        return op.result
+
+    def global_pool(self, name: str, x: Images) -> Value:
+        """The mean of all pixels of each image: (batch, channels)."""
+        return self.add(GlobalPool(self.name(name), self.mesh, x))

@@ -4,6 +4,13 @@ from kb_models.ops.collective import AllReduce as AllReduce
 from kb_models.ops.decode_attention import DecodeAttention as DecodeAttention
 from kb_models.ops.gather import Gather as Gather
 from kb_models.ops.heads import Heads as Heads
+from kb_models.ops.images import Activation as Activation
+from kb_models.ops.images import Depthwise as Depthwise
+from kb_models.ops.images import GlobalPool as GlobalPool
+from kb_models.ops.images import ImageConvolution as ImageConvolution
+from kb_models.ops.images import Images as Images
+from kb_models.ops.images import Pool as Pool
+from kb_models.ops.images import Window as Window
 from kb_models.ops.kv_cache import KvCache as KvCache
 from kb_models.ops.linear import Linear as Linear
 from kb_models.ops.linear import normal as normal
