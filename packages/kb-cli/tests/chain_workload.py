@@ -59,10 +59,11 @@ class Chain(Workload[Params]):
         self._seed = seed
 
     def run(self, host, p):
-        n = p.context
+        n, width = p.context, 16
         rng = np.random.default_rng(self._seed)
-        x, w = (host.tensor(name, rng.standard_normal((n, n), dtype=np.float32), "f32") for name in ("x", "w"))
-        made = {name: host.empty(name, (n, n), "f32") for name in ("half", "scaled", "product", "head")}
+        x = host.tensor("x", rng.standard_normal((n, width), dtype=np.float32), "f32")
+        w = host.tensor("w", rng.standard_normal((width, width), dtype=np.float32), "f32")
+        made = {name: host.empty(name, (n, width), "f32") for name in ("half", "scaled", "product", "head")}
         host.launch(scale, x, made["half"], 0.5, pes=[0])
         host.launch(scale, made["half"], made["scaled"], 6.0, pes=[0])
         host.launch(product, made["scaled"], w, made["product"], pes=[0])
@@ -76,13 +77,13 @@ class Chain(Workload[Params]):
             Output(made["product"], lambda memory: of(made["scaled"])(memory) @ of(w)(memory)),
             Output(made["head"], lambda memory: 2 * of(made["product"])(memory)),
         ]
-        size = 4 * n * n
+        size, weights = 4 * n * width, 4 * width**2
         self._ops = [
-            WorkloadOp(name="layer.scale", kind="scale", flops=2 * n * n, nbytes=2 * size, first_launch=0,
+            WorkloadOp(name="layer.scale", kind="scale", flops=2 * n * width, nbytes=2 * size, first_launch=0,
                        end_launch=2, repeats=p.layers),
-            WorkloadOp(name="layer.product", kind="linear", flops=2 * n**3, nbytes=3 * size, first_launch=2,
-                       end_launch=3, repeats=p.layers, floor_nbytes=size),
-            WorkloadOp(name="head", kind="scale", flops=n * n, nbytes=2 * size, first_launch=3, end_launch=4),
+            WorkloadOp(name="layer.product", kind="linear", flops=2 * n * width**2, nbytes=2 * size + weights,
+                       first_launch=2, end_launch=3, repeats=p.layers, floor_nbytes=weights),
+            WorkloadOp(name="head", kind="scale", flops=n * width, nbytes=2 * size, first_launch=3, end_launch=4),
         ]
 
     @property
@@ -102,7 +103,7 @@ class Chain(Workload[Params]):
         return WorkloadStep(phase=p.phase, items=5)
 
     def flops(self, p):
-        return 3 * p.context**2 + 2 * p.context**3
+        return 3 * p.context * 16 + 2 * p.context * 16**2
 '''
 
 

@@ -93,8 +93,8 @@ def test_an_empty_topology_is_refused_and_not_taken_for_none(tmp_path: Path) -> 
         (
             "parms: {M: 1}",
             (
-                ":2:1: $.parms: got an unknown key, needs one of benchmark, topology, set, params, list, where, cost, "
-                "over, best, within, random; did you mean 'params'?"
+                ":2:1: $.parms: got an unknown key, needs one of benchmark, benchmarks, topology, set, params, list, "
+                "where, cost, over, best, within, random; did you mean 'params'?"
             ),
         ),
         ("random: {points: few}", ":2:10: $.random.points: got 'few', needs an int"),

@@ -14,19 +14,20 @@ from kb_cli.benchmark.load import load_benchmark
 from kb_cli.report.html.sweep_files import check_table_file, write_report, write_table
 from kb_cli.report.tables.sweep_tables import sweep_tables
 from kb_cli.sweep.costs import costs_of
-from kb_cli.sweep.dask_pool import answers_of_dask
 from kb_cli.sweep.definition import SweepOptions, defined
 from kb_cli.sweep.job import Answer, Job
 from kb_cli.sweep.job_list import JobList
-from kb_cli.sweep.local_pool import answers_of_processes
 from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import points_of
+from kb_cli.sweep.pools.dask_pool import answers_of_dask
+from kb_cli.sweep.pools.local_pool import answers_of_processes
 from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
 from kb_cli.sweep.sweep_file import plain_sweep
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.limit_options import limit_options
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import made_folder
+from kb_cli.terminal.units import listed
 
 
 @click.command("sweep", cls=CheckedCommand)
@@ -111,11 +112,12 @@ def command(
         check_table_file(table_file, Path(what), *([table] if table is not None else []))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         definition = defined(what, options)
-        loaded = load_benchmark(definition.benchmark)
+        loaded = {each.label: load_benchmark(each.benchmark) for each in definition.mix}
         points = points_of(definition)
         job_list = JobList(loaded, definition, points, seed, verify)
         costs = costs_of(definition, points, job_list.chips.values())
-        setup = SweepSetup(loaded, definition, points, costs, seed)
+        name = listed(list(dict.fromkeys(each.name for each in loaded.values())))
+        setup = SweepSetup(name, definition, points, costs, seed)
         points_folder = out / "points"
         store = PointStore(points_folder)
 

@@ -14,11 +14,12 @@ from kb_topology import SLOW, YamlPath, format_path, parse_path
 
 TOPOLOGY = "topology"
 """The name of the axis over whole chips."""
-Kind = Literal["topology", "chip", "param"]
+Kind = Literal["topology", "chip", "benchmark", "param"]
 
 
 class SweepAxis(NamedTuple):
-    """A swept quantity: the chip (`topology`), the values at `paths` of its file, or the parameter `name`.
+    """A swept quantity: the chip (`topology`), the values at `paths` of its file, the benchmark of several, or the
+    parameter `name`.
 
     All of `paths` get the same value. `name` is unique in a sweep.
     """

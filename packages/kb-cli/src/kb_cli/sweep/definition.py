@@ -8,13 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
 
 from kb_cli.benchmark.values.shapes import MOST_ROWS
-from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, is_chip, named, read_table, values_of
+from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, Kind, SweepAxis, is_chip, named, read_table, values_of
+from kb_cli.sweep.mix import BENCHMARK, MixedBenchmark, SweptBenchmark, swept_benchmarks
 from kb_messages import BenchmarkError, read_text
 from kb_topology import YamlSource, convert_checked, did_you_mean, listing, read_yaml
 
@@ -38,9 +39,13 @@ class _Random(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
-    """A sweep's file. `rows` has points whose values belong together; all combinations with `set` and `params` run."""
+    """A sweep's file. `rows` has points whose values belong together; all combinations with `set` and `params` run.
+
+    Instead of `benchmark` and `params`, `benchmarks` may have several, each with its own parameters.
+    """
 
     benchmark: str = ""
+    benchmarks: list[MixedBenchmark] = []
     topology: Any = None
     set: dict[str, Any] = {}
     params: dict[str, Any] = {}
@@ -56,13 +61,16 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 class Definition(NamedTuple):
     """A sweep. `fixed` are parameters with one value. Every combination of a row of each group is a point.
 
+    `mix` has the benchmarks: one that has the parameters `fixed`, or several with parameters of their own, which are
+    the values of an axis `benchmark` that is added up.
+
     A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`. `cost`
     is an expression for the cost of a point, or empty. Points that differ in the axes `over` alone are one workload.
     Of points that differ in the axes `best` alone, parameters of the benchmark, the fastest one counts.
     Latencies that differ by a share of at most `within` (0 or more) count as equal on the Pareto front.
     """
 
-    benchmark: str
+    mix: tuple[SweptBenchmark, ...]
     topology: str
     fixed: Mapping[str, str]
     groups: tuple[AxisGroup, ...]
@@ -73,6 +81,11 @@ class Definition(NamedTuple):
     over: tuple[str, ...] = ()
     within: float = 0.0
     best: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often the latency of each benchmark counts, by label."""
+        return {each.label: each.count for each in self.mix}
 
     @property
     def repeats_add_up(self) -> bool:
@@ -111,9 +124,10 @@ def defined(name: str, options: SweepOptions) -> Definition:
     if Path(name).suffix in (".yaml", ".yml"):
         file, label = _read(Path(name)), name
     benchmark = file.benchmark or ("" if label else name)
-    if not benchmark:
+    if not benchmark and not file.benchmarks:
         raise BenchmarkError(label, "no benchmark", "its name", "add a line such as benchmark: gemm")
     _check_keys(file, label)
+    mix = _mixed(file, options, label)
     values = {key: _texts(value, f"{label}: {key}") for key, value in {**file.set, **file.params}.items()}
     if options.topology is None and file.topology is not None:
         chips = _texts(file.topology, f"{label}: topology")
@@ -126,11 +140,36 @@ def defined(name: str, options: SweepOptions) -> Definition:
     if options.table is not None:
         rows, label = read_table(options.table), str(options.table)
     table = _table(rows, label, values)
-    return _definition(benchmark, values, table, file, options)._replace(within=_within(options.within, file.within))
+    found = _definition(benchmark, mix, values, table, file, options)
+    return found._replace(within=_within(options.within, file.within))
+
+
+def _mixed(file: _File, options: SweepOptions, label: str) -> list[SweptBenchmark]:
+    """Returns the benchmarks of `benchmarks`; none for a sweep of one. Raises BenchmarkError for parameters beside."""
+    if not file.benchmarks:
+        return []
+    beside = {"benchmark": file.benchmark, "params": file.params, "best": file.best, "over": file.over}
+    beside |= {"-p": options.params, "--best": options.best, "--over": options.over}
+    if given := [key for key, value in beside.items() if value]:
+        fix = "write the parameters of each benchmark under its params"
+        raise BenchmarkError(f"{label}: benchmarks", f"{given[0]} beside it", "one of the two", fix)
+    texts = []
+    for each in file.benchmarks:
+        where = f"{label}: benchmarks: {each.benchmark}"
+        values = {key: _texts(value, f"{where}: {key}") for key, value in each.params.items()}
+        if several := next((key for key, listed in values.items() if len(listed) > 1), None):
+            raise BenchmarkError(f"{where}: {several}", f"{len(values[several])} values", "one value")
+        texts.append({key: listed[0] for key, listed in values.items()})
+    return swept_benchmarks(file.benchmarks, texts)
 
 
 def _definition(
-    benchmark: str, values: Mapping[str, tuple[str, ...]], table: _Rows, file: _File, options: SweepOptions
+    benchmark: str,
+    mix: Sequence[SweptBenchmark],
+    values: Mapping[str, tuple[str, ...]],
+    table: _Rows,
+    file: _File,
+    options: SweepOptions,
 ) -> Definition:
     alone = [key for key, texts in values.items() if len(texts) == 1 and not key.startswith("$")]
     fixed = {key: values[key][0] for key in alone if key != TOPOLOGY}
@@ -139,11 +178,14 @@ def _definition(
     groups = [AxisGroup((axes[key],), tuple((text,) for text in texts)) for key, texts in values.items() if key in axes]
     if table.columns:
         groups.insert(0, AxisGroup(tuple(axes[key] for key in table.columns), table.rows))
-    groups.sort(key=lambda group: min(("topology", "chip", "param").index(axis.kind) for axis in group.axes))
+    if mix:
+        _check_chips_alone(axes)
+        groups.append(AxisGroup((SweepAxis("benchmark", BENCHMARK),), tuple((each.label,) for each in mix)))
+    groups.sort(key=lambda group: min(get_args(Kind).index(axis.kind) for axis in group.axes))
     drawn = file.random
-    over = _known_axes(options.over or file.over, axes, fixed)
+    over = (BENCHMARK,) if mix else _known_axes(options.over or file.over, axes, fixed)
     return Definition(
-        benchmark=benchmark,
+        mix=tuple(mix) or (SweptBenchmark("", benchmark, fixed),),
         topology=values[TOPOLOGY][0],
         fixed=fixed,
         groups=tuple(groups),
@@ -154,6 +196,13 @@ def _definition(
         over=over,
         best=_best_axes([name.strip() for text in options.best or file.best for name in text.split(",")], axes, over),
     )
+
+
+def _check_chips_alone(axes: Mapping[str, SweepAxis]) -> None:
+    """Raises BenchmarkError for a column of a list that is a parameter, where benchmarks have their own."""
+    if found := next((axis.name for axis in axes.values() if axis.kind == "param"), None):
+        fix = "write the parameters of each benchmark under its params"
+        raise BenchmarkError(f"list: {found}", "a parameter beside benchmarks", "places of the chip", fix)
 
 
 _SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,18})?) ?(%?)")

@@ -198,11 +198,16 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[..., Any]]] = {
 _BOUNDED_FUNCTIONS: Final = {name: _within_bounds(function) for name, function in _FUNCTIONS.items()}
 
 
+_KIBI = re.compile(r"(\d{1,15})k")
+
+
 def number_of(text: str) -> float | None:
-    """Returns *text* as a number, a size such as `2 MiB` in bytes; None for other texts."""
+    """Returns *text* as a number, a size such as `2 MiB` in bytes, and `4k` as 4096; None for other texts."""
     nbytes = parse_nbytes(text)
     if nbytes is not None:
         return nbytes
+    if kibi := _KIBI.fullmatch(text):
+        return float(kibi[1]) * 1024
     try:
         value = float(text)
     except ValueError:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.code.local_imports import import_from
@@ -48,10 +48,25 @@ class Job(Struct, frozen=True, kw_only=True):
     verify: bool
 
 
+class PointModel(Struct, frozen=True, kw_only=True):
+    """The model of a point: `items` of `unit` in one pass, its floor (None for none), and its costliest op.
+
+    `op_share` (0 to 1) is the part of the kernels of the model that the op `op` takes.
+    """
+
+    phase: str
+    items: int
+    unit: str
+    floor_ps: int | None
+    op: str
+    op_share: float
+
+
 class PointResult(Struct, frozen=True, kw_only=True):
     """The result of a point, as fields of a run's result. `memory_share` is the used share of the memory's bandwidth.
 
-    `verified` and `max_abs_err` are None where the point was not verified.
+    `verified` and `max_abs_err` are None where the point was not verified. With `model`, `latency_ps` is the time of
+    the whole model, gaps included, and `flops` are its operations; the model has no `memory_share`.
     """
 
     topology: str
@@ -65,6 +80,7 @@ class PointResult(Struct, frozen=True, kw_only=True):
     bounded_by: str
     verified: bool | None
     max_abs_err: float | None
+    model: PointModel | UnsetType = UNSET
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -118,7 +134,8 @@ def _simulated(job: Job) -> PointResult:
     setup = Setup(loaded, params, chip, job.seed, verify=job.verify, log=job.verify, rules=False)  # a point has none
     with RunProgress() as progress:
         outcome = simulate(setup, None, progress)
-    return _figures(make_result(setup, outcome, NO_FOLDER, None, None))
+    result = make_result(setup, outcome, NO_FOLDER, None, None)
+    return _of_model(_figures(result), result)
 
 
 def _figures(result: RunResult) -> PointResult:
@@ -135,6 +152,30 @@ def _figures(result: RunResult) -> PointResult:
         bounded_by=result.bounded_by,
         verified=result.verified,
         max_abs_err=result.max_abs_err,
+    )
+
+
+def _of_model(found: PointResult, result: RunResult) -> PointResult:
+    """Returns *found* with the time and the work of the whole model of *result*; as it is for a run without one."""
+    model, ops = result.model, result.workload_ops
+    if isinstance(model, UnsetType) or isinstance(ops, UnsetType) or not model.total_ps:
+        return found
+    flops = sum(op.repeats * op.flops for op in ops)
+    top = max(ops, key=lambda op: op.repeats * op.latency_ps)
+    return msgspec.structs.replace(
+        found,
+        latency_ps=model.total_ps,
+        flops=flops,
+        achieved_flops=flops / model.total_ps * 1e12,
+        memory_share=None,
+        model=PointModel(
+            phase=model.phase,
+            items=model.items,
+            unit=model.unit,
+            floor_ps=model.floor_ps,
+            op=top.name,
+            op_share=top.repeats * top.latency_ps / model.kernels_ps,
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from kb_cli.sweep.axis import TOPOLOGY, SweepAxis
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.expression import number_of
 from kb_cli.sweep.job import Job
+from kb_cli.sweep.mix import BENCHMARK, SweptBenchmark
 from kb_cli.sweep.point_store import PointKeys
 from kb_cli.sweep.points import Point
 from kb_engine.engine import Registry
@@ -37,7 +38,7 @@ _Chip = tuple[str, str]
 
 
 class JobList:
-    """The jobs of *points* of *loaded*.
+    """The jobs of *points* of *loaded*, the benchmarks of the definition by label.
 
     `keys` has the key of each point by its number, and `errors` the sentence for each point whose parameters do not go
     together. `by_key` has the jobs in the order of the points. `chips` are the topologies before any value is changed.
@@ -47,7 +48,12 @@ class JobList:
     """
 
     def __init__(
-        self, loaded: LoadedBenchmark, definition: Definition, points: Sequence[Point], seed: int, verify: bool
+        self,
+        loaded: Mapping[str, LoadedBenchmark],
+        definition: Definition,
+        points: Sequence[Point],
+        seed: int,
+        verify: bool,
     ) -> None:
         self.keys: dict[int, str] = {}
         self.errors: dict[int, str] = {}
@@ -56,13 +62,23 @@ class JobList:
         self._numbers: dict[str, int] = {}
         self._axes = [axis for group in definition.groups for axis in group.axes]
         self._texts: dict[tuple[str, ...], str] = {}
+        self._default, self._checked = definition.topology, (seed, verify)
+        for each in definition.mix:
+            mine = (number for number, point in enumerate(points) if point.get(BENCHMARK, each.label) == each.label)
+            self._add(loaded[each.label], each, ((number, points[number]) for number in mine))
+        if self._of("chip"):
+            check_chips({setting: (text, self.chips[setting[0]].source.path) for setting, text in self._texts.items()})
+
+    def _add(self, loaded: LoadedBenchmark, swept: SweptBenchmark, points: Iterable[tuple[int, Point]]) -> None:
+        """Adds the jobs of *points*, with their numbers, of the benchmark *loaded*."""
+        seed, verify = self._checked
         keys = PointKeys(loaded, seed, verify)
         path = loaded.path if bundled.shipped(loaded.label, loaded.source) is None else loaded.path.name
         with params_code(loaded.bench.Params):
-            for number, point in enumerate(points):
-                texts = {**definition.fixed, **{axis.name: point[axis.name] for axis in self._of("param")}}
+            for number, point in points:
+                texts = {**swept.params, **{axis.name: point[axis.name] for axis in self._of("param")}}
                 builder = ParamsBuilder(loaded.bench.Params, texts)
-                topology = point.get(TOPOLOGY, definition.topology)
+                topology = point.get(TOPOLOGY, self._default)
                 chip = self._chip(topology, point)
                 try:
                     shown = shown_params(builder.build({}))
@@ -84,8 +100,6 @@ class JobList:
                         seed=seed,
                         verify=verify,
                     )
-        if self._of("chip"):
-            check_chips({setting: (text, self.chips[setting[0]].source.path) for setting, text in self._texts.items()})
 
     def number_of(self, key: str) -> int:
         """Returns the number of the first point with *key*."""

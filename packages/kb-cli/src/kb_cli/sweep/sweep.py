@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 import click
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, UnsetType
+from msgspec.structs import replace
 
-from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.run.base.progress import INTERVAL_S
 from kb_cli.sweep.axis import TOPOLOGY
 from kb_cli.sweep.configuration import Configuration, Mapped, Together, best_mappings, configuration, together
@@ -20,6 +20,7 @@ from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.front import front
 from kb_cli.sweep.job import Answer, Job, PointResult
 from kb_cli.sweep.job_list import JobList
+from kb_cli.sweep.mix import BENCHMARK
 from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import Point
 from kb_cli.sweep.sensitivity import Sensitivity, sensitivity
@@ -138,9 +139,11 @@ class SweepResult(Struct, frozen=True, kw_only=True):
 
 
 class SweepSetup(NamedTuple):
-    """The setup of a sweep. `points` are the points of the definition, and `costs` their costs."""
+    """The setup of a sweep. `name` has the names of its benchmarks, `points` are the points of the definition, and
+    `costs` their costs.
+    """
 
-    loaded: LoadedBenchmark
+    name: str
     definition: Definition
     points: Sequence[Point]
     costs: Sequence[Cost]
@@ -184,7 +187,7 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
         what = "for which no mapping ran" if definition.best else "that failed"
         said = f"{n_failed} of {len(all_groups)} configurations have a point {what}, and are not compared"
         notes = [*notes, said]
-    works = {sum(result.flops for result in group.results) for group in groups}
+    works = {group.work for group in groups}
     by_work = len(works) > 1 and 0 not in works
     found = [
         configuration(
@@ -199,7 +202,7 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
     axes = _axis_values(definition)
     ranked = sorted(found, key=lambda each: each.figure_ps)
     return SweepResult(
-        benchmark=setup.loaded.name,
+        benchmark=setup.name,
         topology=definition.topology,
         params=dict(definition.fixed),
         seed=setup.seed,
@@ -209,7 +212,7 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
         computed=counts[0],
         known=counts[1],
         failed=sum(point.result is None for point in points),
-        by="latency of an operation" if by_work else "latency",
+        by=f"latency of {_work_name(groups)}" if by_work else "latency",
         configurations=ranked,
         costs=[cost.name for cost in setup.costs],
         front=_front(ranked, definition.within) if setup.costs and ranked else [],
@@ -220,16 +223,24 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
     )
 
 
+def _work_name(groups: Sequence[Together]) -> str:
+    """Returns the unit of the work of *groups* with its article: `an operation`, or `a token` where all are models."""
+    models = [result.model for group in groups for result in group.results]
+    units = {"" if isinstance(model, UnsetType) else model.unit for model in models}
+    return f"a {units.pop().removesuffix('s')}" if len(units) == 1 and "" not in units else "an operation"
+
+
 def _grouped(definition: Definition, points: Sequence[SweepPoint]) -> tuple[list[Together], dict[int, Mapped]]:
     """Returns the configurations of *points*, and where the best mapping counts, the points that have it by number."""
     values, results = [point.values for point in points], [point.result for point in points]
     if not definition.best:
-        return together(values, results, definition.over, definition.repeats_add_up), {}
+        counts = [definition.counts.get(each.get(BENCHMARK, ""), 1) for each in values]
+        return together(values, results, definition.over, definition.repeats_add_up, counts), {}
     mapped = best_mappings(values, results, definition.best)
     numbers = list(mapped)
     rest = [{axis: text for axis, text in values[at].items() if axis not in definition.best} for at in numbers]
     groups = together(rest, [results[at] for at in numbers], definition.over, definition.repeats_add_up)
-    found = [Together(group.values, [numbers[at] for at in group.numbers], group.results) for group in groups]
+    found = [replace(group, numbers=[numbers[at] for at in group.numbers]) for group in groups]
     return found, mapped
 
 
@@ -260,7 +271,7 @@ def _sensitivity(definition: Definition, groups: Sequence[Together]) -> Sensitiv
             values[name] = [setting for setting in given if setting in there]
             for point, setting in zip(points, settings, strict=True):
                 point[name] = setting
-    latencies_ps = [None if each.failed else sum(result.latency_ps for result in each.results) for each in groups]
+    latencies_ps = [None if each.failed else each.latency_ps for each in groups]
     return sensitivity(values, points, latencies_ps)
 
 

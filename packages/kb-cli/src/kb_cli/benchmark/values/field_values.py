@@ -137,13 +137,17 @@ def _read(text: str, type_: Any) -> object:
     return decode_json(text.encode("utf-8", "surrogatepass"), object, "the value", _NoJson)
 
 
+_KIBI = re.compile(r"(\d{1,15})k")
+
+
 class _NoJson(BenchmarkError, ValueError):
     """Raised for a text that is no JSON."""
 
 
 def _int(text: str) -> int:
-    """Returns *text* as an integer of 64 bits, as JSON and numpy hold it."""
-    value = int(text)
+    """Returns *text* as an integer of 64 bits, as JSON and numpy hold it. `4k` is 4096, as contexts are written."""
+    kibi = _KIBI.fullmatch(text)
+    value = int(text) if kibi is None else int(kibi[1]) * 1024
     if not -(2**63) <= value < 2**63:
         raise ValueError("more than 64 bits")
     return value

@@ -102,13 +102,14 @@ def part_rows(model: ModelTimes) -> Iterator[tuple[str, ...]]:
     yield "the model", "", *sums, _share(model.total_ps, model.total_ps)
 
 
-_NAMES: Final = {"decode": "step", "prefill": "first token", "pass": "pass"}
+TIME_NAMES: Final = {"decode": "step", "prefill": "first token", "pass": "pass"}
+"""The names of the time of a model, by phase."""
 
 
 def model_rows(model: ModelTimes) -> Iterator[tuple[str, str]]:
     """Yields the rows of a summary: the time of the model, and its floor. Each is a name and a text."""
     gaps = f"kernels {duration(model.kernels_ps)}, gaps {duration(model.gaps_ps)}"
-    yield _NAMES[model.phase], f"{step_text(model)} ({gaps})"
+    yield TIME_NAMES[model.phase], f"{step_text(model)} ({gaps})"
     if model.floor_ps is None:
         return
     through = f"{quantity(model.floor_nbytes, 'B')} of weights and caches once through all HBM"

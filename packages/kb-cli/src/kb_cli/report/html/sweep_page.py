@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kb_cli.report.elements.model_points import MODEL_TEXT, model_axes, model_cells, model_headers
 from kb_cli.report.elements.page_elements import STYLE, Markup, element, table
 from kb_cli.report.html.page import POLICY
 from kb_cli.report.pictures.sweep_axes import axes_picture
 from kb_cli.report.pictures.sweep_front import front_picture
 from kb_cli.report.pictures.sweep_map import map_picture
+from kb_cli.report.pictures.sweep_models import models_picture
 from kb_cli.report.tables.sweep_tables import (
     configuration_cells,
     explained_sentence,
@@ -25,7 +27,12 @@ from kb_cli.sweep.sweep import SweepResult
 
 MOST_ROWS = 500
 """The most points in a table of a page; `-o` writes all of them."""
-_TITLES = {"front": "Pareto front", "axes": "Latency by axis", "map": "Latency by two axes"}
+_TITLES = {
+    "models": "The model by the axis",
+    "front": "Pareto front",
+    "axes": "Latency by axis",
+    "map": "Latency by two axes",
+}
 
 
 def sweep_page(result: SweepResult) -> bytes:
@@ -41,6 +48,9 @@ def sweep_page(result: SweepResult) -> bytes:
     parts = [element("h1", f"Sweep of {title}"), element("p", heading(result), class_="sentence")]
     parts += [element("p", note, class_="note") for note in result.notes]
     said = sweep_sentences(result)
+    if cells := list(model_cells(result))[:MOST_ROWS]:
+        parts += [element("h2", "The model"), element("p", MODEL_TEXT, class_="soft")]
+        parts.append(table(model_headers(result), cells, text=len(model_axes(result))))
     for stem, picture in sweep_pictures(result).items():
         parts += [element("h2", _TITLES[stem]), element("p", said[stem], class_="soft")]
         parts.append(element("figure", element("div", picture, class_="scroll")))
@@ -55,14 +65,17 @@ def sweep_page(result: SweepResult) -> bytes:
 
 def sweep_sentences(result: SweepResult) -> dict[str, str]:
     """Returns the sentence below each picture of `sweep_pictures`, by name."""
-    return {"front": front_sentence(result), "axes": explained_sentence(result), "map": _map_sentence(result)}
+    models = "The time of the model, and the time in which its weights and caches pass through HBM once."
+    said = {"front": front_sentence(result), "axes": explained_sentence(result), "map": _map_sentence(result)}
+    return {"models": models, **said}
 
 
 def sweep_pictures(result: SweepResult, alone: bool = False) -> dict[str, Markup]:
     """Returns the pictures of *result* by name, without pictures that would be empty. With *alone*, each is a whole
     file.
     """
-    found = {"axes": axes_picture(result), "map": map_picture(result), "front": front_picture(result)}
+    found = {"models": models_picture(result), "axes": axes_picture(result), "map": map_picture(result)}
+    found["front"] = front_picture(result)
     pictures = {stem: picture for stem, picture in found.items() if picture is not None}
     if not alone:
         return pictures

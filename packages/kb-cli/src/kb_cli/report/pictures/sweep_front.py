@@ -57,4 +57,7 @@ def _frame(x: Scale, y: Scale, top: float, cost: str, by: str) -> Iterator[Marku
 
 
 def _time(value: float, by: str) -> str:
-    return duration(value) if by == "latency" else f"{value:.3g} ps a FLOP"
+    if by == "latency":
+        return duration(value)
+    of = by.removeprefix("latency of ")
+    return f"{value:.3g} ps a FLOP" if of == "an operation" else f"{duration(value)} {of}"

@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from kb_cli.report.data.performance import rate
+from kb_cli.report.elements.model_points import model_axes, model_cells, model_headers
 from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.sensitivity import Effect
 from kb_cli.sweep.sweep import SweepPoint, SweepResult
@@ -26,6 +27,9 @@ def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
     """Yields the tables of *result*, with at most *most* points in each table."""
     yield f"{heading(result)}, {result.computed:,} simulated now, {result.known:,} known before"
     yield from (styled(note, WARNING) for note in result.notes)
+    if models := list(model_cells(result)):
+        yield f"\nthe model at {_counted(len(models), most, 'points')}"
+        yield _models(result, models[:most])
     if result.configurations:
         yield f"\n{_counted(len(result.configurations), most, f'fastest {what(result)}')}, by {result.by}"
         yield configurations_table(result, result.configurations[:most])
@@ -39,6 +43,13 @@ def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
     if result.failed:
         yield styled(f"\n{result.failed} of {len(result.points)} points failed", BAD)
         yield _failures(result)
+
+
+def _models(result: SweepResult, cells: Sequence[tuple[str, ...]]) -> Table:
+    table = new_table(*model_headers(result), left=0, text=[*model_axes(result), "costliest op"])
+    for row in cells:
+        table.add_row(*row)
+    return table
 
 
 def front_sentence(result: SweepResult) -> str:

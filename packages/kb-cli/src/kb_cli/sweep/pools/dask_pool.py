@@ -10,8 +10,8 @@ from importlib.metadata import version
 from typing import Any
 
 from kb_cli.sweep.job import Answer, Job, do
-from kb_cli.sweep.local_pool import TRIES
 from kb_cli.sweep.point_store import code_digest
+from kb_cli.sweep.pools.local_pool import TRIES
 from kb_cli.terminal.status_line import StatusLine
 from kb_messages import KbError
 

@@ -1,0 +1,1 @@
+"""Pools: which processes simulate the points of a sweep, on this machine or on others."""
