@@ -26,7 +26,7 @@ def model_points(result: SweepResult) -> list[tuple[SweepPoint, PointResult, Poi
 
 
 def model_axes(result: SweepResult) -> list[str]:
-    """Returns the axes of *result* that have several values, also those that are added up; the first if there is none."""
+    """Returns the axes of *result* that have several values, added up or not; the first if there is none."""
     return [axis for axis, values in result.axes.items() if len(values) > 1] or list(result.axes)[:1]
 
 
