@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from kb_cli.compare.blocks import BlockChange, PeChange, block_changes, pe_changes
 from kb_cli.compare.configuration import ConfigurationChange, configuration_changes
+from kb_cli.compare.op_changes import ModelChange, OpChange, missing_ops, model_change, op_changes
 from kb_cli.compare.side import Side
 from kb_dataexec.analysis import Where
 from kb_messages import KbError, int_of
@@ -95,7 +96,8 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     first kernel's start to the last one's end, and `whole_ps` from the host's call to its answer, each added up over
     launches; `whole_ps` is None when a run does not say where its time went. The `change_ps` of `rows` add up to the
     change of `whole_ps`, and without the rows whose `via` is `launch` or `answer` to the change of `latency_ps`. `rows`
-    has no rows without a change. `missing` names the parts that cannot be compared.
+    has no rows without a change. `missing` names the parts that cannot be compared. `ops` are those of two workloads,
+    and `model` is the time of their whole models; there are none for other benchmarks.
     """
 
     before: str
@@ -111,14 +113,17 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     pes: list[PeChange]
     sentences: list[str]
     missing: list[str]
+    ops: list[OpChange] = []
+    model: ModelChange | None = None
 
 
 def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison:
     """Compares two runs; with *blocks_alone*, without kernel lines. Otherwise raises KbError for runs of two
-    benchmarks.
+    benchmarks, unless both are workloads.
     """
     names = one.run.benchmark.name, other.run.benchmark.name
-    if names[0] != names[1] and not blocks_alone:
+    ops = op_changes(one, other)
+    if names[0] != names[1] and not blocks_alone and not ops:
         needs = "runs of one benchmark; --blocks compares blocks alone"
         raise KbError(f"{one.folder}, {other.folder}", f"{names[0]} and {names[1]}", needs)
     latency = one.run.results.latency_ps, other.run.results.latency_ps
@@ -141,7 +146,10 @@ def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison
         rows=[] if blocks_alone else list(row_changes(before, after, _match(one, other))),
         blocks=[each for each in blocks if each.changed],
         pes=pe_changes(before, after),
+        ops=ops,
+        model=model_change(one, other),
         sentences=[
+            *missing_ops(ops),
             *([_tiles_sentence(tiles)] if tiles else []),
             *(each.sentence(blocks) for each in blocks if each.matters(latency[0])),
         ],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kb_cli.compare.blocks import block_name
 from kb_cli.compare.comparison import RunComparison
 from kb_cli.compare.configuration import ConfigurationChange
+from kb_cli.compare.op_changes import OpChange
+from kb_cli.report.elements.op_cells import MOST_OPS, rate_text
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, signed_percent, value_text
 
@@ -45,12 +47,13 @@ def comparison_parts(found: RunComparison) -> Iterator[Any]:
         yield from _configuration_lines(found.configuration)
     before, after = found.latency_ps
     yield f"latency {duration(before)} -> {duration(after)} ({_signed(found.change_ps, before)})"
-    if found.whole_ps is not None and found.whole_ps != found.latency_ps:
-        old, new = found.whole_ps
-        yield f"from call to answer {duration(old)} -> {duration(new)} ({_signed(new - old, old)})"
+    yield from _whole_lines(found)
     if not found.same:
         yield from found.missing
     yield from found.sentences
+    if found.ops:
+        yield ""
+        yield from _op_parts(found.ops)
     if found.blocks:
         yield ""
         yield _block_table(found)
@@ -66,6 +69,17 @@ def comparison_parts(found: RunComparison) -> Iterator[Any]:
         if len(found.pes) > MOST_ROWS:
             pes = sum(len(each.pes) for each in found.pes[MOST_ROWS:])
             yield f"and {pes} more PEs with {len(found.pes) - MOST_ROWS} other changes; --json has all"
+
+
+def _whole_lines(found: RunComparison) -> Iterator[str]:
+    """Yields the times from call to answer if they are others than those of the kernels, and those of models."""
+    if found.whole_ps is not None and found.whole_ps != found.latency_ps:
+        old, new = found.whole_ps
+        yield f"from call to answer {duration(old)} -> {duration(new)} ({_signed(new - old, old)})"
+    if found.model is not None:
+        old, new = found.model.total_ps
+        rates = (rate_text(*each) for each in zip(found.model.items_per_s, found.model.unit, strict=True))
+        yield f"the model {duration(old)} -> {duration(new)} ({_signed(new - old, old)}), {' -> '.join(rates)}"
 
 
 def _configuration_lines(changes: list[ConfigurationChange]) -> Iterator[str]:
@@ -87,6 +101,40 @@ def _difference(each: ConfigurationChange) -> str:
         place = f"{place}, now {each.place_after}"
     before, after = (_text(*value) for value in zip((each.before, each.after), each.stated, strict=True))
     return f"{place}: {before} -> {after}"
+
+
+_OP_HEADERS: Final = ("op", "before", "after", "change", "launches", "x", "in the model", "most of it")
+
+
+def _op_parts(ops: list[OpChange]) -> Iterator[Any]:
+    """Yields the table of ops, those that changed most in the model if there are many, and a line on the others."""
+    dear = sorted(ops, key=lambda op: -abs(op.model_change_ps))[:MOST_OPS]
+    names = {op.name for op in dear}
+    table = new_table(*_OP_HEADERS, left=1, text=_OP_HEADERS[-1:])
+    for op in (each for each in ops if each.name in names):
+        old, new = op.latency_ps
+        change = "new" if old is None else "gone" if new is None else _signed(op.change_ps, old)
+        numbers = (_pair(op.launches), _pair(op.repeats), _change(op.model_change_ps))
+        table.add_row(op.name, _time(old), _time(new), change, *numbers, _top(op))
+    yield table
+    if len(ops) > MOST_OPS:
+        rest = sum(op.model_change_ps for op in ops if op.name not in names)
+        yield f"and {len(ops) - MOST_OPS} more ops, together {_change(rest)} in the model; --json has all"
+
+
+def _top(op: OpChange) -> str:
+    """Returns the block whose time on the path of *op* changed most, with the change."""
+    return "-" if op.top is None else f"{block_name(op.top.block)} {_change(op.top.path_change_ps)}"
+
+
+def _time(ps: int | None) -> str:
+    return "-" if ps is None else duration(ps)
+
+
+def _pair(counts: tuple[int | None, int | None]) -> str:
+    """Returns two counts, one where they are equal: `1`, `1 -> 2`."""
+    texts = ["-" if each is None else str(each) for each in counts]
+    return texts[0] if texts[0] == texts[1] else " -> ".join(texts)
 
 
 def _block_table(found: RunComparison) -> Any:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from kb_cli.compare.blocks import block_name
 from kb_cli.compare.comparison import RunComparison, compare
+from kb_cli.compare.op_changes import op_changes
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import RooflineChart
 from kb_cli.report.data.run_report import ReportLine, TimeReport, with_known_levers
@@ -110,9 +111,11 @@ class WebComparison(Struct, frozen=True, kw_only=True):
 def comparison(asked: WebRequest) -> WebAnswer:
     """Answers with the comparison of the run in the field `run` with the earlier one in the field `with`."""
     before, after = asked.run_of("with").side, asked.run.side
-    blocks_alone = before.run.benchmark.name != after.run.benchmark.name
+    is_other = before.run.benchmark.name != after.run.benchmark.name
+    blocks_alone = is_other and not op_changes(before, after)
     found = compare(before, after, blocks_alone)
     blocks = {each.block for each in found.blocks} | {each.block for each in found.rows}
+    blocks |= {op.top.block for op in found.ops if op.top is not None}
     blocks |= {block for pe in found.pes for block in pe.change_ps}
     names = {block: block_name(block) for block in sorted(blocks)}
     return json_answer(WebComparison(found=found, names=names, blocks_alone=blocks_alone))

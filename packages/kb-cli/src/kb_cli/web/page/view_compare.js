@@ -61,6 +61,22 @@ function blocks(changes, names) {
     return all.length > BLOCKS ? [...told, `, ${count(all.length - BLOCKS)} more`] : told;
 }
 
+function pair([before, after]) {
+    return before === after ? count(before) : `${before ?? "-"} → ${after ?? "-"}`;
+}
+
+function ops(changes, names) {
+    const rows = changes.map((each) => {
+        const [before, after] = each.latency_ps;
+        const [times, timesAfter] = each.repeats;
+        const shown = before === null ? "new" : after === null ? "gone" : signed(before ? (after - before) / before : 0);
+        return [each.name, before === null ? "-" : duration(before), after === null ? "-" : duration(after), shown, pair(each.launches), pair(each.repeats),
+            change((after ?? 0) * (timesAfter ?? 0) - (before ?? 0) * (times ?? 0)),
+            each.top === null ? "-" : [`${names[each.top.block]} `, change(each.top.path_ps[1] - each.top.path_ps[0])]];
+    });
+    return table(["op", "before", "after", "change", "launches", "x", "in the model", "most of it"], rows);
+}
+
 function leftOut(pes) {
     const number = pes.slice(MOST).reduce((sum, each) => sum + each.pes.length, 0);
     return number ? ` ${count(number)} PEs with other changes are left out.` : "";
@@ -72,11 +88,13 @@ function comparison({found, names, blocks_alone: blocksAlone}, page) {
     return [
         h("p", {class: "sentence"}, found.same ? same(found)
             : [`${duration(before)} → ${duration(after)}, `, before || !after ? signed(before ? found.change_ps / before : 0) : change(after), "."]),
+        found.model === null ? null : h("p", null, `The model: ${found.model.total_ps.map(duration).join(" → ")}.`),
         found.sentences.map((each) => h("p", null, each)),
         found.same ? null : found.missing.map(note),
         blocksAlone ? note("The benchmarks differ, so blocks alone are compared.") : null,
         section("What is different", found.configuration.length ? null : "Nothing in the configuration.",
             found.configuration.length ? configuration(found.configuration) : null),
+        found.ops.length ? section("Ops", "The kernels of each op once, and in the whole model, in which it stands x times.", ops(found.ops, names)) : null,
         found.blocks.length ? section("Blocks", "What blocks did, and what that cost on the path.",
             table(["block", "busy before", "after", "on the path before", "after", "change"], found.blocks.map((each) =>
                 [names[each.block], ...each.busy_ps.map(duration), ...each.path_ps.map(duration), change(each.path_ps[1] - each.path_ps[0])]))) : null,
