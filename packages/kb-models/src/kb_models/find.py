@@ -23,7 +23,7 @@ def source_of(text: str) -> tuple[Path, bytes] | None:
     """
     if text in names():
         config = json.loads((CONFIGS / f"{text}.json").read_text(encoding="utf-8"))
-        return _FOLDER / f"{text}.py", _model_source(text, config)
+        return _FOLDER / f"{text}.py", model_source(text, config)
     path = Path(text)
     if not path.exists():
         return None
@@ -34,7 +34,7 @@ def source_of(text: str) -> tuple[Path, bytes] | None:
         return None
     name, place = _name_of(path), path.resolve().with_name(f"{path.name}.py")
     if found.kind == "config":
-        return place, _model_source(name, found.content)
+        return place, model_source(name, found.content)
     return place, _table_source(name, path, found.content)
 
 
@@ -48,31 +48,37 @@ def _name_of(path: Path) -> str:
     return "".join(char if char.isprintable() and char != "\\" else "_" for char in stem[:80]).lstrip(".") or "network"
 
 
-def _model_source(name: str, config: dict[str, Any]) -> bytes:
-    params, described = _described(name, config)
+def model_source(name: str, config: dict[str, Any]) -> bytes:
+    """The benchmark file of the model *config*, the content of a `config.json`. Raises as `architecture_of` does."""
+    defaults, described = _described(name, config)
+    types = {each: "Size" if isinstance(value, int) else "str" for each, value in defaults.items()}
+    lines = "".join(f"    {each}: {types[each]} = {value!r}\n" for each, value in defaults.items())
     source = f'''{_docstring("", described, "")}
 
-from kb_models import ModelWorkload, {params}
+from kb_models import ModelParams, ModelWorkload, Size
 
+
+class Params(ModelParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    __doc__ = ModelParams.__doc__
+{lines}
 
 class Model(ModelWorkload):
     """A model, from the sizes of its `config.json`."""
 
     name = {name!r}
-    Params = {params}
+    Params = Params
     config = {config!r}
 '''
     return source.encode()
 
 
-def _described(name: str, config: dict[str, Any]) -> tuple[str, str]:
-    """The class of the parameters of the model *config*, and a sentence about it. Raises as `architecture_of` does."""
+def _described(name: str, config: dict[str, Any]) -> tuple[dict[str, object], str]:
+    """The defaults of the parameters of the model *config*, and a sentence about it."""
     from kb_models.models.registry import architecture_of  # slow to load, and not needed for names
 
     model = architecture_of(config, name)
     blocks = f"{model.layers} blocks, " if model.layers > 1 else ""
-    params = "ModelParams" if "decode" in model.phases else "PrefillParams"
-    return params, f"A model of type {config['model_type']}, of {blocks}{model.parameters:,} parameters."
+    return model.defaults, f"A model of type {config['model_type']}, of {blocks}{model.parameters:,} parameters."
 
 
 def _table_source(name: str, path: Path, text: str) -> bytes:

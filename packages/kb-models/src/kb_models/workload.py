@@ -153,6 +153,7 @@ class ModelWorkload(OpsWorkload):
     """A model of a Hugging Face configuration."""
 
     Params = ModelParams
+    default_topology = "one_sip"
     config: ClassVar[dict[str, Any]] = {}
     _chosen = ""
 

@@ -53,7 +53,10 @@ def benchmark_source(found: type[Benchmark[Any]] | FunctionBenchmark) -> KernelS
     """Returns the source of the benchmark *found*. Raises BenchmarkError when its file cannot be read."""
     functions = [found.function] if isinstance(found, FunctionBenchmark) else [*_methods_of(found)]
     plain = [each for each in map(inspect.unwrap, functions) if isinstance(each, FunctionType)]
-    file = getattr(sys.modules.get(found.__module__), "__file__", None)
+    module = sys.modules.get(found.__module__)
+    file, made = getattr(module, "__file__", None), getattr(module, "__source__", None)
+    if isinstance(file, str) and isinstance(made, bytes):  # a package made the module from a text that it keeps
+        return KernelSource(Path(file), made, "")
     if file is None:
         return _of_no_file(plain[0].__code__.co_filename if plain else "benchmark.py", "a benchmark")
     path = Path(file).resolve()

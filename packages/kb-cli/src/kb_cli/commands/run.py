@@ -38,7 +38,7 @@ from kb_cli.whatif.budget import LEAST_S, Budget
 from kb_cli.whatif.known_levers import Levers
 from kb_cli.whatif.levers import levers_after
 from kb_cli.whatif.op_levers import with_op_levers
-from kb_engine import PlannedOp
+from kb_engine import PlannedOp, Workload
 from kb_messages import BenchmarkError, KbError
 from kb_topology import load_topology
 
@@ -46,7 +46,10 @@ from kb_topology import load_topology
 @click.command("run", cls=CheckedCommand)
 @click.argument("bench", required=False)
 @click.option("--workload", metavar="NAME|FILE", help="A model's name or its config.json, in place of BENCH.")
-@click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
+@click.option(
+    "--topology",
+    help="A bundled chip's name, or a YAML file.  [default: one_cube; one_sip for a model]",
+)
 @click.option("--list", "only_list", is_flag=True, help="List the ops of a workload, and run nothing.")
 @click.option("--params", "only_params", is_flag=True, help="List the parameters of BENCH, and run nothing.")
 @click.option("-p", "assignments", multiple=True, metavar="KEY=VALUE", help="Set a parameter, e.g. tile=128x128x128.")
@@ -117,7 +120,7 @@ from kb_topology import load_topology
 def command(
     bench: str | None,
     workload: str | None,
-    topology: str,
+    topology: str | None,
     only_list: bool,
     only_params: bool,
     assignments: tuple[str, ...],
@@ -152,7 +155,7 @@ def command(
         texts = with_workload_options(loaded, parse_assignments(assignments), of_workload)
         rows = read_shapes(shapes, loaded.bench.Params, texts) if shapes is not None else None
         params = build_params(loaded.bench.Params, texts) if rows is None else None
-        chip_file = bundled.find("topologies", topology)
+        chip_file = bundled.find("topologies", topology or _default_topology(loaded))
         chip = load_topology(chip_file)
         if trace_path is not None:
             check_trace_name(trace_path)
@@ -201,6 +204,10 @@ def _loaded(bench: str | None, workload: str | None) -> LoadedBenchmark:
     if workload is not None:
         refuse_for_benchmark(loaded, "--workload", f"kb run {workload} runs a benchmark")
     return loaded
+
+
+def _default_topology(loaded: LoadedBenchmark) -> str:
+    return loaded.bench.default_topology if isinstance(loaded.bench, Workload) else "one_cube"
 
 
 def _planned(setup: Setup) -> list[PlannedOp]:

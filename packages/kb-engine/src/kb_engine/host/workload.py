@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Generic, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -110,8 +110,12 @@ class WorkloadOutput(ABC):
 class Workload(Benchmark[ParamsT], Generic[ParamsT]):
     """The base of workloads. `kb run` calls `prepare` first, then `launch`, and verifies each of `outputs` alone.
 
+    `default_topology` is the bundled chip that `kb run` takes where the user names none.
+
     The ops are chained: an op reads what ops before it wrote, so no op may overwrite what another one reads or wrote.
     """
+
+    default_topology: ClassVar[str] = "one_cube"
 
     @abstractmethod
     def prepare(self, p: ParamsT, topology: Topology, seed: int) -> None:

@@ -17,11 +17,13 @@ class Architecture(ABC):
     """A model of one configuration. A subclass reads the keys of a `config.json` when the model is made.
 
     `phases` are those that the model has, the first one by default. `layers` is the number of equal blocks, of which a
-    run simulates `ModelParams.layers`; 1 for a model that is always simulated whole.
+    run simulates `ModelParams.layers`; 1 for a model that is always simulated whole. `positions` is the most tokens of
+    a sequence, None for any number.
     """
 
     phases: ClassVar[tuple[Phase, ...]] = ("decode", "prefill")
     layers: int = 1
+    positions: int | None = None
 
     @abstractmethod
     def __init__(self, keys: ConfigKeys) -> None:
@@ -36,6 +38,15 @@ class Architecture(ABC):
     @abstractmethod
     def axes(self) -> Mapping[str, int]:
         """The lengths of the axes that a layout may split, `batch` and `tokens` apart."""
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """The parameters whose defaults are other ones than those of `ModelParams`."""
+        plain, most = ModelParams(), self.positions
+        found: dict[str, object] = {} if plain.phase in self.phases else {"phase": self.phases[0]}
+        if most is not None:
+            found |= {name: most for name in ("tokens", "context") if getattr(plain, name) > most}
+        return found
 
     @abstractmethod
     def build(self, m: Builder, p: ModelParams) -> None:

@@ -61,17 +61,16 @@ class Builder:
         name, dtype = self.name(name), self.dtype
         return Value(name=name, shape=shape, dtype=dtype, parts=parts, axes=axes, content=content, role="activation")
 
-    def zeros(self, name: str, shape: tuple[int, ...], axes: tuple[str, ...]) -> Value:
-        """An activation of zeros, such as the sum that the first block adds to its input."""
-        zero = cast(np.zeros(1, np.float32), self.dtype)
-        parts, dtype = self.mesh.parts(shape, axes), self.dtype
+    def zeros(self, name: str, like: Value) -> Value:
+        """Zeros in the shape and layout of *like*, such as what the first block adds to its input."""
+        zero = cast(np.zeros(1, np.float32), like.dtype)
         return Value(
             name=self.name(name),
-            shape=shape,
-            dtype=dtype,
-            parts=parts,
-            axes=axes,
-            content=lambda _: np.broadcast_to(zero, shape),
+            shape=like.shape,
+            dtype=like.dtype,
+            parts=like.parts,
+            axes=like.axes,
+            content=lambda _: np.broadcast_to(zero, like.shape),
             role="activation",
         )
 
@@ -100,6 +99,11 @@ class Builder:
         )
         normed = self.add(norm)
         return norm.writes[1], normed
+
+    def norm_of_sum(self, name: str, terms: Sequence[Value], epsilon: float, *, is_centred: bool = False) -> Value:
+        """The RMS norm of the rows of the sum of *terms*, or the layer norm with *is_centred*."""
+        wholes = [self.whole(each) for each in terms]
+        return self.add(Norm(self.name(name), self.mesh, wholes, epsilon, is_centred=is_centred))
 
     def plus(self, name: str, x: Value, y: Value, activation: str = "none") -> Value:
         """The sum of *x* and *y*, and *activation* of it."""

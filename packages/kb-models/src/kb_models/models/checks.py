@@ -19,9 +19,13 @@ _NOT_BUILT: Final[Mapping[str, str]] = {
 
 
 def check_params(model: Architecture, p: ModelParams, name: str) -> None:
-    """Raises BenchmarkError for a phase that *model* does not have, and for more blocks than it has."""
+    """Raises BenchmarkError for a phase that *model* does not have, and for more blocks or tokens than it has."""
     if p.phase not in model.phases:
         needs = " or ".join(model.phases)
         raise BenchmarkError(f"{name}: phase", p.phase, needs, _NOT_BUILT.get(p.phase.lower(), ""))
     if p.layers > model.layers:
         raise BenchmarkError(f"{name}: layers", str(p.layers), f"at most {model.layers}, the blocks of the model")
+    name_of_length, length = ("tokens", p.tokens) if p.phase == "prefill" else ("context", p.context)
+    if model.positions is not None and length > model.positions:
+        needs = f"at most {model.positions}, the positions that the model has learned"
+        raise BenchmarkError(f"{name}: {name_of_length}", str(length), needs)

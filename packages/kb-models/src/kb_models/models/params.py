@@ -33,8 +33,7 @@ class ModelParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     paged: Count = 0
     op: str | None = None
 
-
-class PrefillParams(ModelParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of a model without decode: as `ModelParams`, with `phase` prefill."""
-
-    phase: str = "prefill"
+    @property
+    def rows(self) -> int:
+        """The rows of an activation: all tokens in prefill, the new one of each sequence in decode."""
+        return self.batch * (self.tokens if self.phase == "prefill" else 1)

@@ -40,7 +40,7 @@ class Rotation(Struct, frozen=True, kw_only=True):
         of = ConfigKeys({**scaling, "rope_type": _kind(scaling)}, f"{keys.name}: {stated}")
         of.get("type")
         kind = of.choice("rope_type", ("default", "linear", "llama3"))
-        theta = of.number("rope_theta", keys.number("rope_theta", cls.theta))
+        theta = of.number("rope_theta", keys.number("rope_theta", 10000.0))
         found = {"factor": of.number("factor")} if kind != "default" else {}
         if kind == "llama3":
             found |= {"low": of.number("low_freq_factor"), "high": of.number("high_freq_factor")}
