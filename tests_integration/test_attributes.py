@@ -27,6 +27,14 @@ ALLOWED = {
         ("count under_way head_ps tail_ps served promised_ps awaited free_ps group read_alone_ps write_alone_ps"),
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
+    "kb_engine.launch.streams": (
+        "number called_ps made_ps start_ps end_ps recorded_by waiting",
+        "a call of a stream carries its times, and an event knows who records it and who waits",
+    ),
+    "kb_engine.engine.streams.engine_streams": (
+        "on_waited on_dispatch first_seq end_seq result made",
+        "the streams of a chip listen to its blocks, and a call carries what it did",
+    ),
     "kb_engine.fastforward.isolated": (
         "name count read_alone_ps write_alone_ps",
         "a footprint leaves and puts back what a command leaves on a PE",

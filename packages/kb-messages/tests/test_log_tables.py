@@ -2,7 +2,16 @@
 
 import re
 
-from kb_messages.log.log_tables import ID_COLUMNS, LOG_TABLES, SYNC_TABLES, CallCause, MessageKind, SyncReason
+from kb_messages.log.log_tables import (
+    ID_COLUMNS,
+    LOG_TABLES,
+    OPTIONAL_TABLES,
+    SYNC_TABLES,
+    CallCause,
+    HostCallKind,
+    MessageKind,
+    SyncReason,
+)
 
 
 def columns(name: str) -> list[str]:
@@ -11,8 +20,9 @@ def columns(name: str) -> list[str]:
 
 def test_the_tables_stand_in_the_order_of_the_digest() -> None:
     always = ["dependencies", "commands", "dispatches", "transfers", "kernels", "messages"]
-    assert list(LOG_TABLES) == [*always, "sends", "signals", "waits"]
+    assert list(LOG_TABLES) == [*always, "sends", "signals", "waits", "calls", "reads"]
     assert SYNC_TABLES == ("sends", "signals", "waits")
+    assert (*SYNC_TABLES, "calls", "reads") == OPTIONAL_TABLES
 
 
 def test_what_a_schema_names_are_its_columns() -> None:
@@ -42,5 +52,11 @@ def test_codes_count_from_0() -> None:
     causes += [("MESSAGE", 4), ("CREDIT", 5), ("SIGNAL", 6)]
     assert [(each.name, each.value) for each in CallCause] == causes
     assert [(each.name, each.value) for each in MessageKind] == [("REQUEST", 0), ("RESPONSE", 1)]
-    reasons = [("MESSAGE", 0), ("CREDIT", 1), ("SIGNAL", 2), ("BARRIER", 3)]
+    reasons = [("MESSAGE", 0), ("CREDIT", 1), ("SIGNAL", 2), ("BARRIER", 3), ("PE_BUSY", 4), ("EVENT", 5)]
     assert [(each.name, each.value) for each in SyncReason] == reasons
+    kinds = [("LAUNCH", 0), ("WRITE", 1), ("READ", 2), ("COPY", 3), ("RECORD", 4), ("WAIT", 5)]
+    assert [(each.name, each.value) for each in HostCallKind] == kinds
+
+
+def test_waits_for_programs_are_those_of_kernels() -> None:
+    assert [each.name for each in SyncReason if not each.is_between_programs] == ["PE_BUSY", "EVENT"]

@@ -30,7 +30,8 @@ def test_info_counts_tables_and_names_what_is_missing(tmp_path, log, invoke):
     found = json.loads(invoke("info", log, "--json")[1])
     assert (found["tables"], found["missing"], found["digest_ok"]) == (N_ROWS, [], True)
     counted = (
-        "2 dependencies, 2 commands, 1 dispatches, 2 transfers, 1 kernels, 2 messages, 1 sends, 2 signals, 2 waits"
+        "2 dependencies, 2 commands, 1 dispatches, 2 transfers, 1 kernels, 2 messages, 1 sends, 2 signals, 2 waits, "
+        "2 calls, 1 reads"
     )
     assert f"\ntables   {counted}\n" in invoke("info", log)[1]
     write_log(tmp_path / "less", without("transfers", "kernels"))

@@ -15,11 +15,11 @@ from kb_dataexec.log.packed import pack
 from kb_dataexec.log.reader import LogFolder, read_log
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import FolderLogWriter, MemoryLogWriter, write_log
-from kb_messages import LOG_TABLES, SYNC_TABLES, LogError
+from kb_messages import LOG_TABLES, OPTIONAL_TABLES, LogError
 
 LOG = log_with_tables()
 NAMES = list(LOG_TABLES)
-OF_EVERY_LOG = [name for name in NAMES if name not in SYNC_TABLES]
+OF_EVERY_LOG = [name for name in NAMES if name not in OPTIONAL_TABLES]
 
 
 def digest_of(log, version):
@@ -111,7 +111,7 @@ def test_a_log_of_version_2_opens_whole_and_cut_off(tmp_path):
     shutil.copytree(Path(__file__).with_name("version_2"), tmp_path / "log")
     with pytest.raises(LogError, match="got no row of 7 of the ops 0 to 12, the first of them op 6,"):
         read_log(tmp_path / "log")
-    wanted, path = log_with_tables(4, SYNC_TABLES), tmp_path / "log" / "manifest.json"
+    wanted, path = log_with_tables(4, OPTIONAL_TABLES), tmp_path / "log" / "manifest.json"
     wanted.tables["commands"] = wanted.tables["commands"][:1].copy()
     wanted.tables["commands"]["n_ops"] = wanted.n_ops
     np.save(tmp_path / "log" / "commands-000000.npy", wanted.tables["commands"])
@@ -182,7 +182,9 @@ def test_a_log_that_was_cut_off_has_the_tables_that_it_began(tmp_path):
         ("sends", 0, "nbytes", -2, "-1 or more"),
         ("sends", 0, "t_freed_ps", 97, "a time that is not before the times in front of it"),
         ("signals", 1, "flag", 99, f"0 to {len(LOG.strings) - 1}"),
-        ("waits", 0, "reason", 4, "0 to 3"),
+        ("waits", 0, "reason", 6, "0 to 5"),
+        ("calls", 0, "call_kind", 6, "0 to 5"),
+        ("calls", 0, "t_end_ps", 0, "a time that is not before the times in front of it"),
         ("waits", 1, "to_ps", 79, "a time that is not before the times in front of it"),
     ],
 )

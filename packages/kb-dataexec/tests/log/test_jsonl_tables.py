@@ -66,7 +66,7 @@ def test_a_word_in_the_parameters_of_an_op_makes_no_row_of_it(tmp_path):
     ("line", "message"),
     [
         (COMMAND | {"table": "queues"}, ("table: got 'queues', needs one of dependencies, commands, dispatches, "
-         "transfers, kernels, messages, sends, signals, waits")),
+         "transfers, kernels, messages, sends, signals, waits, calls, reads")),
         (COMMAND | {"wait": 1}, ('got an unknown field "wait", needs no others than command_seq, pe, line, name, '
          "n_tiles, first_op_id, n_ops, t_call_ps, t_issued_ps, t_submitted_ps, t_taken_ps, t_decoded_ps, t_fed_ps, "
          "t_done_ps, after_seq, after, operand_seq, operand_ps")),
@@ -76,7 +76,7 @@ def test_a_word_in_the_parameters_of_an_op_makes_no_row_of_it(tmp_path):
         (COMMAND | {"after": 1}, f"after: got 1, needs one of {CAUSES}"),
         ({"table": "waits", "pe": "pe0", "line": "k.py:1", "reason": "luck", "from_ps": 0, "to_ps": 1, "by_seq": 0,
           "next_seq": 0, "other": "pe1", "issue_ps": 0, "queue_ps": 0, "way_ps": 0, "cause": "start", "cause_seq": -1},
-         'reason: got "luck", needs one of message, credit, signal, barrier'),
+         'reason: got "luck", needs one of message, credit, signal, barrier, pe_busy, event'),
         (COMMAND | {"pe": 0}, "pe: got 0, needs a string"),
         (COMMAND | {"t_done_ps": 1.5}, f"t_done_ps: got 1.5, needs an integer from -1 to {2**63 - 1}"),
         (COMMAND | {"n_ops": 2**63}, f"n_ops: got {2**63}, needs an integer from -1 to {2**63 - 1}"),

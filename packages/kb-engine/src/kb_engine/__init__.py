@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kb_engine.host.read import DeferredRead as DeferredRead
     from kb_engine.host.read import read_tensor as read_tensor
     from kb_engine.host.sharding import Sharding as Sharding
+    from kb_engine.host.streams import Event as Event
+    from kb_engine.host.streams import Pending as Pending
+    from kb_engine.host.streams import Stream as Stream
     from kb_engine.host.workload import PlannedOp as PlannedOp
     from kb_engine.host.workload import PlannedValue as PlannedValue
     from kb_engine.host.workload import Workload as Workload
@@ -45,6 +48,7 @@ _NAMES = {
     "kb_engine.host.host": ("Copies", "Host"),
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
+    "kb_engine.host.streams": ("Event", "Pending", "Stream"),
     "kb_engine.host.workload": (
         "PlannedOp",
         "PlannedValue",

@@ -19,12 +19,16 @@ class CubeTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class KernelLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kernel_launch"):
-    """Starts kernel number `launch` on the `targets`. All start at `target_start_ps`, which IO_CPU fills in."""
+    """Starts kernel number `launch` on the `targets`. All start at `target_start_ps`, which IO_CPU fills in.
+
+    Launches of one `stream` run one after the other; a launch without one is the only launch under way.
+    """
 
     data_op: ClassVar[bool] = False
     launch: int
     targets: tuple[CubeTarget, ...]
     target_start_ps: int | None = None
+    stream: int | None = None
 
 
 class MmuMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="mmu_map"):

@@ -73,6 +73,7 @@ def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
     """Runs the benchmark's launches, and returns the output tensors. Raises BenchmarkError for any other result."""
     with user_code(setup.loaded.path, "launch()"):
         outputs: Any = setup.loaded.bench.launch(host, setup.params, inputs)
+        host.synchronize()  # calls of streams that nobody waited for
     if not isinstance(outputs, dict) or not all(isinstance(tensor, Tensor) for tensor in outputs.values()):
         raise setup.error("launch", type(outputs).__name__, "a dict of the output tensors by name")
     has_outputs = setup.loaded.call is None and setup.loaded.script is None and setup.workload is None

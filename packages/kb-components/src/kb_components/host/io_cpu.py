@@ -17,10 +17,14 @@ class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `launch_nbytes`: the bytes of a launch on the links to a cube or SIP. The start of a launch is computed for 0 bytes,
     so with more bytes the launch reaches PEs after its start.
+
+    `queue_depth`: the most launches of a stream that the host sends before one of them is answered: one runs, and the
+    others wait here. With 1, each launch waits for the host. Source: assumed.
     """
 
     overhead_ns: Annotated[float, time_ns(("io_cpu",), "overhead")] = 0.0
     launch_nbytes: Annotated[int, Meta(ge=0)] = 0
+    queue_depth: Annotated[int, Meta(ge=1)] = 16
 
 
 class IoCpu(CommandDispatcher[IoCpuSpec]):
@@ -34,6 +38,11 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
     def overhead_ps(self) -> int:
         """The time to read a message: `overhead_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.overhead_ns)
+
+    @property
+    def stream_depth(self) -> int:
+        """The most launches of a stream that the host sends before one of them is answered, from `queue_depth`."""
+        return self.spec.queue_depth
 
     def part_nbytes(self, message: HostMessage) -> int:
         """The bytes of a part on the links: `launch_nbytes` for a launch, 0 for other messages."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES, other_columns
-from kb_messages import ID_COLUMNS, LOG_TABLES, SYNC_TABLES, LogError
+from kb_messages import ID_COLUMNS, LOG_TABLES, OPTIONAL_TABLES, LogError
 
 Tables = Mapping[str, Array]
 """Auxiliary tables by name. A log may lack a table."""
@@ -17,7 +17,7 @@ Tables = Mapping[str, Array]
 def missing_tables(present: Iterable[str]) -> tuple[str, ...]:
     """Returns the names of the auxiliary tables that are not in *present*, without the tables that logs may lack."""
     there = frozenset(present)
-    return tuple(name for name in LOG_TABLES if name not in (*there, *SYNC_TABLES))
+    return tuple(name for name in LOG_TABLES if name not in (*there, *OPTIONAL_TABLES))
 
 
 def joined(chunks: Sequence[Tables]) -> dict[str, Array]:

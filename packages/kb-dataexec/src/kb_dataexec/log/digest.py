@@ -14,7 +14,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.auxiliary import Tables
-from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, SYNC_TABLES
+from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, OPTIONAL_TABLES
 
 
 class LogSummary:
@@ -65,7 +65,7 @@ class LazyLogSummary(LogSummary):
 _NEWEST_ROWS: Final = 2
 """The last version of the format that changed the rows of a log. Version 3 packs the rows of version 2."""
 
-_IF_FED: Final = (*SYNC_TABLES, "formulas")
+_IF_FED: Final = (*OPTIONAL_TABLES, "formulas")
 
 _WORTH_A_THREAD: Final = 1 << 16
 """Bytes from which a thread hashes. Source: measured: hashing so many takes about 40 us, as does handing them over."""
@@ -99,7 +99,7 @@ class Digest:
     """
 
     def __init__(self, version: int = LOG_FORMAT_VERSION) -> None:
-        tables = () if version == 1 else tuple(name for name in LOG_TABLES if name not in SYNC_TABLES)
+        tables = () if version == 1 else tuple(name for name in LOG_TABLES if name not in OPTIONAL_TABLES)
         self._version = min(version, _NEWEST_ROWS)
         self._parts = {part: hashlib.sha256() for part in ("ops", "operands", *tables, "strings", "immediates")}
         self._last: Future[None] | None = None
@@ -108,8 +108,8 @@ class Digest:
     def feed(self, part: str, data: bytes | memoryview) -> None:
         """Adds bytes to *part*: `ops`, `operands`, `strings`, `immediates`, an auxiliary table, or `formulas`.
 
-        `formulas` takes the chunks of compressed rows. The lines of SYNC_TABLES and of `formulas` come last, and are
-        there only if they were fed.
+        `formulas` takes the chunks of compressed rows. The lines of OPTIONAL_TABLES and of `formulas` come last, and
+        are there only if they were fed.
         """
         if part not in self._parts:
             if not data:

@@ -75,6 +75,8 @@ class Manifest(Stamp, frozen=True, kw_only=True):
     sends: Count | UnsetType = UNSET
     signals: Count | UnsetType = UNSET
     waits: Count | UnsetType = UNSET
+    calls: Count | UnsetType = UNSET
+    reads: Count | UnsetType = UNSET
     strings: Count
     immediate_nbytes: Count
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

@@ -35,12 +35,12 @@ from kb_dataexec.log.row_checks import OpIds
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES, other_columns
 from kb_dataexec.log.tables import LeftOut, OpLog
-from kb_messages import LOG_FORMAT_VERSION, SYNC_TABLES, LogError
+from kb_messages import LOG_FORMAT_VERSION, OPTIONAL_TABLES, LogError
 
 if TYPE_CHECKING:
     from kb_dataexec.log.compressed import Chunk, CommandLog, CompressedReader
 
-_OF_COMPRESSED: Final = (*COMPRESSED_TABLES, *SYNC_TABLES)
+_OF_COMPRESSED: Final = (*COMPRESSED_TABLES, *OPTIONAL_TABLES)
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
@@ -283,7 +283,7 @@ class LogFolder:
             operands = self._table("operands", number, operands_room)
             tables = {name: _read_auxiliary(self.folder, name, number, self.version) for name in self._auxiliary}
             if self.version > VERSION_OF_ROWS:  # the manifest does not say which of these tables there are
-                late = {name: _read_auxiliary(self.folder, name, number, self.version) for name in SYNC_TABLES}
+                late = {name: _read_auxiliary(self.folder, name, number, self.version) for name in OPTIONAL_TABLES}
                 tables |= {name: rows for name, rows in late.items() if len(rows)}
             if self.version > VERSION_OF_ROWS:
                 stored.feed_rows(ops, operands, tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from kb_messages import KernelError, Request
+from kb_messages import KernelError, KernelLaunch, Request
 from kb_topology import Graph, NodeKind
 
 Cube = tuple[int, int]
@@ -26,11 +26,13 @@ class BlockDirectory:
     """Blocks by place. *asked_by* is the node that asks; errors name it.
 
     `on_message` takes the way of each message of a launch (from, to) when it has arrived, and its launch, its kind, and
-    when it was sent and arrived. It is None without a listener.
+    when it was sent and arrived. `on_dispatch` takes each launch of a stream before it is passed on to PEs. Both are
+    None without a listener.
     """
 
     def __init__(self, on_message: MessageListener | None = None) -> None:
         self.on_message = on_message
+        self.on_dispatch: Callable[[KernelLaunch], None] | None = None
         self.blocks: dict[str, Any] = {}
         self._io_cpus: dict[int, Receiver] = {}
         self._m_cpus: dict[Cube, Receiver] = {}

@@ -7,6 +7,7 @@ are both messages on the fabric.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -78,16 +79,23 @@ class _Open:
 class CommandDispatcher(ComponentBase[SpecT]):
     """IO_CPU, M_CPU: reads requests one at a time, passes their parts on, and answers when all parts are answered.
 
-    Counting answers takes no time. Source: assumed.
+    The first block on the way of a launch of a stream passes the launch on when the launch of the stream before it is
+    answered here. Counting answers takes no time. Source: assumed.
     """
 
-    state: ClassVar[State] = ("_free_ps", "_open", "_sent")
+    state: ClassVar[State] = ("_free_ps", "_open", "_sent", "_streams")
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self._free_ps = 0
         self._sent = 0
         self._open: dict[int, _Open] = {}
+        self._streams: dict[int, deque[Request]] = {}
+
+    @property
+    def stream_depth(self) -> int:
+        """The most launches of a stream that the host sends here before one of them is answered. Pure."""
+        return 1
 
     @abstractmethod
     def overhead_ps(self) -> int:
@@ -128,18 +136,48 @@ class CommandDispatcher(ComponentBase[SpecT]):
         request.refusal = request.refusal or response.refusal
         if not request.left:
             del self._open[response.number]
-            respond(self, request.request, request.refusal)
+            self._respond(request.request, request.refusal)
 
     def waiting_for(self) -> list[str]:
         """One sentence for every request without an answer. The report of a stuck simulation asks."""
         return [f"{self.node_id} waits for {each.left} answers" for each in self._open.values()]
 
     def _dispatch(self, request: Request) -> None:
+        """Passes *request* on, or keeps it while an earlier launch of its stream is under way."""
+        queue = self._queue_of(request.message)
+        if queue is not None:
+            queue.append(request)
+            if len(queue) > 1:
+                return
+        self._pass_on(request)
+
+    def _queue_of(self, message: HostMessage) -> deque[Request] | None:
+        """The launches of the stream of *message*; None for another message, and for a launch that has its start."""
+        if not isinstance(message, KernelLaunch) or message.stream is None or message.target_start_ps is not None:
+            return None
+        return self._streams.setdefault(message.stream, deque())
+
+    def _respond(self, request: Request, refusal: Refusal | None) -> None:
+        """Answers *request*, and passes on the launch of its stream that waits for the answer."""
+        respond(self, request, refusal)
+        message, queue = request.message, self._queue_of(request.message)
+        if queue is not None and isinstance(message, KernelLaunch) and message.stream is not None:
+            queue.popleft()
+            if queue:
+                self._pass_on(queue[0])
+            else:
+                del self._streams[message.stream]
+
+    def _pass_on(self, request: Request) -> None:
+        message, directory = request.message, self.context.directory
+        of_stream = self._queue_of(message) is not None
+        if of_stream and isinstance(message, KernelLaunch) and directory.on_dispatch is not None:
+            directory.on_dispatch(message)
         try:
-            message = self.stamped(request.message)
+            message = self.stamped(message)
             parts = self.parts(message)
         except KbError as error:
-            respond(self, request, Refusal(where=error.where, got=error.got, needs=error.needs, fix=error.fix))
+            self._respond(request, Refusal(where=error.where, got=error.got, needs=error.needs, fix=error.fix))
             return
         number, self._sent = self._sent, self._sent + 1
         self._open[number] = _Open(request, len(parts))

@@ -18,6 +18,7 @@ from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.launch.host_calls import HostCalls, PeMessages
 from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
+from kb_engine.launch.pe_turns import PeTurns
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Listeners, Observer, listener
@@ -33,13 +34,17 @@ Exactness: TypeAlias = Literal["isolated", "events", "check"]
 
 
 class Built(NamedTuple):
-    """A finished chip, its PEs and the session that runs programs on it. `launches` has the launches under way."""
+    """A finished chip, its PEs and the session that runs programs on it. `launches` has the launches under way, and
+    `turns` those of streams that have PEs or wait for them.
+    """
 
     chip: Chip
     pes: dict[str, ProcessingElement]
     session: Session
     launches: dict[int, Launch]
     host_calls: HostCalls | None
+    directory: BlockDirectory
+    turns: PeTurns
 
 
 def build(topology: Topology, registry: Registry, writer: LogWriter | None, observers: Sequence[Observer]) -> Built:
@@ -66,10 +71,11 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
         materialize = Materializer(recorder, list(pes.values()), memory)
     session = Session(chip.clock, memory, listeners, recorder, tracer, materialize)
     launches: dict[int, Launch] = {}
-    host = _host(chip, directory, pes, launches, listeners)
+    turns = PeTurns(chip.clock)
+    host = _host(chip, directory, pes, (launches, turns), listeners)
     if listeners.on_built is not None:
         listeners.on_built(chip)
-    return Built(chip, pes, session, launches, host)
+    return Built(chip, pes, session, launches, host, directory, turns)
 
 
 def _pe(pe_id: str, chip: Chip) -> ProcessingElement:
@@ -96,7 +102,7 @@ def _host(
     chip: Chip,
     directory: BlockDirectory,
     pes: dict[str, ProcessingElement],
-    launches: dict[int, Launch],
+    launches: tuple[dict[int, Launch], PeTurns],
     listeners: Listeners,
 ) -> HostCalls | None:
     """Returns the calls of the host, with every PE's CPU listening, or None for a topology without a host."""
@@ -105,7 +111,7 @@ def _host(
         return None
     directory.fill(chip.topology.graph, chip.components)
     for pe in pes.values():
-        pe.cpu.on_request = PeMessages(pe, launches).take
+        pe.cpu.on_request = PeMessages(pe, *launches).take
     host = HostCalls(chip.clock, chip.fabric, port, directory, listeners.on_return)
     port.on_response = host.answered
     return host

@@ -6,7 +6,6 @@ Design: docs/design/architecture.md
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -24,15 +23,18 @@ from kb_engine.engine.guards.long_runs import LongRunGuard
 from kb_engine.engine.launch_to_end import LaunchToEnd
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.simulated_work import SimulatedWork, WorkCounter
-from kb_engine.engine.strategies import FastForward, LaunchRequest, Run, Strategy, every_event, fast_forward_of
+from kb_engine.engine.strategies import FastForward, LaunchRequest, Strategy, fast_forward_of, made_launch
+from kb_engine.engine.streams.engine_streams import EngineStreams, Piece, StreamPlace
 from kb_engine.engine.stuck import kernel_positions, never_yields_error
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
 from kb_engine.launch.host_calls import HostCall
 from kb_engine.launch.launch import Launch, LaunchResult
-from kb_engine.launch.targets import check_form, check_there
+from kb_engine.launch.streams import HostEvent, StreamCall
+from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.observer import Callbacks, Observer
+from kb_engine.observe.recorder import HostMove
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.program.author.kernel_check import check_kernel
 from kb_engine.program.author.kernel_lines import kernel_lines
@@ -45,6 +47,7 @@ from kb_engine.timing.collector import collect_once, collector_off
 from kb_messages import (
     OFFSET_MASK,
     CubeTarget,
+    HostCallKind,
     KbError,
     KernelError,
     Matrix,
@@ -120,6 +123,7 @@ class Engine:
         wing = self.fast_forward
         self._strategies: Sequence[Strategy] = () if wing is None else wing.strategies
         self._work = WorkCounter(built.session, wing, EVENTS_ASKED_FOR if exact == "events" else NO_WING, reasons)
+        self.streams = EngineStreams(built, wing, self._work, self.limits, self._to_end.raise_stuck)
         self._check: ExactCheck | None = None
         if exact == "check":
             most = no_progress_events, most_repeated_loads
@@ -187,6 +191,127 @@ class Engine:
         without letting simulated time pass. After one of these errors nothing more can be simulated, and
         each further call raises KbError.
         """
+        self.wait_for()
+        self._check_launch(kernel, arguments, pe_ids, root, targets, grid)
+        self.memory.keep_initial()
+        if self._check is not None:
+            self._check.before_launch()
+        call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
+        request = LaunchRequest(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call, grid)
+        self._launches.clear()
+        self._work.begins()
+        again = kernel, arguments, pe_ids, root, targets, front_end, grid
+        made = made_launch(self._strategies, request)
+        try:
+            result = self._run(made.launch, targets)
+        except KbError as error:
+            if self._check is not None:
+                self._check.failed(error, *again)
+            raise
+        finally:
+            refusal = made.ended()
+        sends = any(launch.exchange.is_used for launch in self._launches.values())
+        self._work.ended(kernel, refusal, sends)
+        if self._check is not None:
+            self._check.launched(result, *again)
+        if self.session.listeners.on_launched is not None:
+            self.session.listeners.on_launched()
+        return result
+
+    def launch_in(
+        self,
+        place: StreamPlace,
+        got: Callable[[LaunchResult], None],
+        kernel: Kernel,
+        arguments: Sequence[Any],
+        pe_ids: Sequence[str],
+        root: Path,
+        targets: Sequence[CubeTarget] | None = None,
+        front_end: FrontEnd = Language,
+        grid: Grid | None = None,
+    ) -> StreamCall:
+        """Launches *kernel* in the stream of *place*. The arguments behind *got* are those of `launch`.
+
+        Returns at once, and `wait_for` simulates. *got* is called with the times. Raises the errors of `launch` that
+        need no simulation.
+        """
+        self._check_launch(kernel, arguments, pe_ids, root, targets, grid)
+        self._check_streams()
+        call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
+        request = LaunchRequest(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call, grid)
+        self._launched += 1
+        found = self.streams.launch(place, request, targets or targets_of(self.topology.graph, pe_ids), got)
+        if self._check is not None:
+            again = kernel, arguments, pe_ids, root, targets, front_end, grid
+            self._check.added(found, lambda other: other.launch_in(place, lambda _: None, *again))
+        return found
+
+    def move_in(
+        self,
+        place: StreamPlace,
+        kind: HostCallKind,
+        pieces: Sequence[Piece],
+        begun: Callable[[], None] = lambda: None,
+    ) -> StreamCall:
+        """Has the host write, read or copy *pieces* in the stream of *place*. Bytes change when the transfer begins.
+
+        *begun* is called then, before the bytes change. Raises TopologyError when no links lead to a memory, or none
+        back.
+        """
+        self._check_streams()
+        found = self.streams.move(place, kind, pieces, begun)
+        if self._check is not None:
+            self._check.added(found, lambda other: other.move_in(place, kind, pieces))
+        return found
+
+    def order_in(self, place: StreamPlace, kind: HostCallKind, event: HostEvent) -> StreamCall:
+        """Has the stream of *place* record *event*, or wait for it. Raises KernelError for an event that is recorded
+        already.
+        """
+        self._check_streams()
+        found = self.streams.order(place, kind, event)
+        if self._check is not None:
+            self._check.added(found, lambda other: other.order_in(place, kind, other.streams.twin_of(event)))
+        return found
+
+    @raises_dropped_interrupts
+    @collector_off()
+    def _simulate_streams(self, call: StreamCall | None) -> None:
+        try:
+            self.streams.wait_for(call)
+        except KbError as error:
+            if self._check is not None:
+                self._check.streams_failed(error)
+            raise
+        if self._check is not None:
+            self._check.streams_ran(call, not self.session.under_way.n_calls)
+
+    def wait_for(self, call: StreamCall | None = None) -> None:
+        """Simulates until *call* of a stream has ended, or, without it, until all calls of streams have.
+
+        Raises the errors of `launch`, and SimulationStuckError for an event that nobody records. Nothing more can be
+        simulated then.
+        """
+        if self.session.under_way.n_calls and (call is None or not call.has_ended):
+            self._simulate_streams(call)
+
+    def _check_streams(self) -> None:
+        """Prepares for a call of a stream. Raises KbError on an engine that can simulate nothing more."""
+        if self.clock.is_broken:
+            raise KbError("simulation", "a call after one that failed or got stuck", "a new engine", "build it again")
+        if self._check is not None and not self.session.under_way.n_calls:
+            self._check.before_launch()
+
+    def _check_launch(
+        self,
+        kernel: Kernel,
+        arguments: Sequence[Any],
+        pe_ids: Sequence[str],
+        root: Path,
+        targets: Sequence[CubeTarget] | None,
+        grid: Grid | None,
+    ) -> None:
+        """Raises the errors of `launch` that need no simulation."""
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
         if targets is not None:
@@ -196,36 +321,6 @@ class Engine:
         check_kernel(kernel, len(arguments), root)
         if grid is not None:
             check_grid(grid, self.limits)
-        self.memory.keep_initial()
-        if self._check is not None:
-            self._check.before_launch()
-        call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
-        request = LaunchRequest(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call, grid)
-        self._launches.clear()
-        self._work.begins()
-        again = kernel, arguments, pe_ids, root, targets, front_end, grid
-        try:
-            result, refusal = self._ask_strategies(request, partial(self._run, targets=targets))
-        except KbError as error:
-            if self._check is not None:
-                self._check.failed(error, *again)
-            raise
-        sends = any(launch.exchange.is_used for launch in self._launches.values())
-        self._work.ended(kernel, refusal, sends)
-        if self._check is not None:
-            self._check.launched(result, *again)
-        if self.session.listeners.on_launched is not None:
-            self.session.listeners.on_launched()
-        return result
-
-    def _ask_strategies(self, request: LaunchRequest, run: Run) -> tuple[LaunchResult, SkipRefusal | None]:
-        """Runs the launch by the first strategy that can. Returns the times, and why no program was skipped."""
-        refusal = None
-        for strategy in self._strategies:
-            result, refusal = strategy.try_run(request, run)
-            if result is not None:
-                return result, refusal
-        return every_event(request, run), refusal
 
     def _run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
         """Sends *launch* to its PEs and has the clock run until the launch is answered."""
@@ -258,6 +353,7 @@ class Engine:
         Without a host the call takes no time, and the result is None. Every PE that is named is there and has an MMU.
         Raises AddressError when an MMU refuses; over the fabric, the refusal is a KernelError.
         """
+        self.wait_for()
         messages = [message for message in messages if message.pes]
         call = self._send(messages)
         if self._check is not None:
@@ -279,6 +375,7 @@ class Engine:
 
         Without a host the transfers take no time. Raises TopologyError when no links lead to a memory, or none back.
         """
+        self.wait_for()
         now_ps = self.clock.now_ps
         times_ps = [(now_ps, now_ps)] * len(matrices)
         if self.host_calls is not None:
@@ -291,6 +388,7 @@ class Engine:
         """Brings the bytes of *matrices* into the caches in front of their memories, without time. *written* is as in
         `MemoryComponent.warm`.
         """
+        self.wait_for()
         for part in self._parts_in_memories(matrices):
             memory = self.components[self.topology.address_map.by_owner[part.owner].node_id]
             if isinstance(memory, MemoryComponent):
@@ -342,6 +440,7 @@ class Engine:
 
         Raises KbError for a *writer* where the engine was built without one, and for none where it was built with one.
         """
+        self.wait_for()
         has_log = self.session.recorder is not None
         if has_log != (writer is not None):
             got, needs = ("no writer", "one") if has_log else ("a writer", "none")
@@ -350,6 +449,7 @@ class Engine:
         self.fabric.forget_ops()
         for pe in self.pes.values():
             pe.restart()
+        self.streams.restart()
         self._launched = 0
         self._launches.clear()
         self._of_hosts = None
@@ -378,6 +478,8 @@ class Engine:
         one row for each op that was numbered.
         """
         session, recorder = self.session, self.session.recorder
+        if not self.clock.is_broken:
+            self.wait_for()
         if recorder is None:
             return None
         if self.clock.is_broken:
@@ -395,6 +497,6 @@ class Engine:
         session = self.session
         if session.recorder is not None:
             seq, op_id = session.take_numbers()
-            session.recorder.host_write(matrix, data, seq, op_id, times_ps)
+            session.recorder.host_moved(HostMove(None, matrix, data, "host", (seq, op_id), times_ps))
         if self._check is not None:
             self._check.host_wrote(matrix, data, times_ps)

@@ -8,7 +8,7 @@ or counts cannot be compared with itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any, Final
@@ -19,6 +19,7 @@ from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.block_states import state_of_block
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.launch.launch import LaunchResult
+from kb_engine.launch.streams import StreamCall
 from kb_messages import KbError, Matrix, MmuMessage, SimulationStuckError
 
 _FIX: Final = "run with --exact events, and report the kernel"
@@ -35,6 +36,7 @@ class ExactCheck:
     def __init__(self, engine: Any, other: Any) -> None:
         self._engine = engine
         self._other = other
+        self._twins: list[tuple[StreamCall, StreamCall]] = []
         self.n_launches = 0
 
     def before_launch(self) -> None:
@@ -56,8 +58,56 @@ class ExactCheck:
             except KbError as error:
                 raise self._differs(f"launch {self.n_launches}", "no error", f"the error {error}") from error
         where = f"launch {self.n_launches}"
+        self._compare_results(where, result, again)
+        self._compare_chips(where)
+        self.n_launches += 1
+
+    def added(self, call: StreamCall, add: Callable[[Any], StreamCall]) -> None:
+        """Makes *call* of a stream again: *add* does it on the engine that it gets."""
+        self._twins.append((call, add(self._other)))
+
+    def streams_ran(self, call: StreamCall | None, is_idle: bool) -> None:
+        """Has the calls of streams made again up to the end of *call*, or of all calls. *is_idle* says that all have
+        ended.
+
+        Raises KbError where times differ, and where all calls have ended and something else differs.
+        """
+        twin = next((other for one, other in self._twins if one is call), None)
+        with redirect_stdout(StringIO()):
+            try:
+                self._other.wait_for(twin)
+            except KbError as error:
+                raise self._differs("calls of streams", "no error", f"the error {error}") from error
+        for one, other in self._twins:
+            where = f"call {one.number} of stream {one.stream}"
+            self._compare(f"{where}: times", *(_call_times(each) for each in (one, other)))
+            if isinstance(one.result, LaunchResult) and isinstance(other.result, LaunchResult):
+                self._compare_results(where, one.result, other.result)
+        if is_idle:
+            self._compare_chips("calls of streams")
+            self.n_launches += sum(one.launch >= 0 for one, _ in self._twins)
+            self._twins.clear()
+
+    def streams_failed(self, error: KbError) -> None:
+        """Has the calls of streams made again, which ended in *error* on the first engine.
+
+        Raises KbError where they do not end in the same error.
+        """
+        with redirect_stdout(StringIO()):
+            try:
+                self._other.wait_for()
+            except KbError as again:
+                if type(error) is type(again) and (isinstance(error, SimulationStuckError) or str(error) == str(again)):
+                    return
+                raise self._differs("calls of streams", f"the error {error}", f"the error {again}") from error
+        raise self._differs("calls of streams", f"the error {error}", "no error") from error
+
+    def _compare_results(self, where: str, result: LaunchResult, again: LaunchResult) -> None:
         for name in result.__struct_fields__:
             self._compare(f"{where}: {name}", getattr(result, name), getattr(again, name))
+
+    def _compare_chips(self, where: str) -> None:
+        """Raises KbError where the two chips differ, after the same calls."""
         mine, others = self._engine.session, self._other.session
         self._compare(f"{where}: commands and ops", _numbers(mine), _numbers(others))
         for node_id, block in self._engine.components.items():
@@ -69,7 +119,6 @@ class ExactCheck:
         if known:
             raise self._differs(f"{where}: {known}", "other bytes", "those of every event")
         self._compare(f"{where}: pending bytes", mine.memory.pending.places(), others.memory.pending.places())
-        self.n_launches += 1
 
     def failed(self, error: KbError, *call: Any) -> None:
         """Makes a launch again that ended in *error* on the first engine, with the arguments *call* of `Engine.launch`.
@@ -131,6 +180,10 @@ class ExactCheck:
     def _differs(self, where: str, got: str, needs: str) -> KbError:
         self._engine.clock.mark_broken()
         return KbError(where, f"{got} where parts were skipped", f"{needs}, the result of every event", _FIX)
+
+
+def _call_times(call: StreamCall) -> tuple[int, ...]:
+    return call.called_ps, call.made_ps, call.start_ps, call.end_ps
 
 
 def _numbers(session: Any) -> tuple[int, int]:

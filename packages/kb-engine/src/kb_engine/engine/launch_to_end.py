@@ -41,7 +41,7 @@ class LaunchToEnd:
 
     def stands_still(self, n_events: int) -> NoReturn:
         """Raises SimulationStuckError, because no stage ended for *n_events* events."""
-        self._raise_stuck("livelock", f"no stage has ended for {n_events:,} events")
+        self.raise_stuck("livelock", f"no stage has ended for {n_events:,} events")
 
     def _at_once(self, launch: Launch) -> LaunchResult:
         clock, on_return = self._chip.clock, self._session.listeners.on_return
@@ -79,16 +79,17 @@ class LaunchToEnd:
     def _check_finished(self, launch: Launch) -> None:
         if launch.unfinished:
             self._chip.clock.mark_broken()
-            self._raise_stuck("deadlock", "no event is scheduled")
+            self.raise_stuck("deadlock", "no event is scheduled")
         try:
             launch.exchange.close()
         except KbError:
             self._chip.clock.mark_broken()
             raise
 
-    def _raise_stuck(self, kind: str, why: str) -> NoReturn:
+    def raise_stuck(self, kind: str, why: str, notes: Sequence[str] = ()) -> NoReturn:
+        """Raises SimulationStuckError about the launches under way. *why* and *notes* are as in `stuck_error`."""
         launches = list(self._launches.values())
         runners = [runner for launch in launches for runner in launch.runners]
         label = self._chip.topology.address_map.label
         where = f"{kind} at {ns_text(self._chip.clock.now_ps)}"
-        raise stuck_error(WaitGraph(runners, self._chip.servers, label), where, why, launches)
+        raise stuck_error(WaitGraph(runners, self._chip.servers, label), where, why, launches, notes)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kb_engine.engine.build import Built
 from kb_engine.launch.grid_launch import GridLaunch
-from kb_engine.launch.launch import Launch, LaunchResult, PeLaunch
+from kb_engine.launch.launch import Launch, PeLaunch
 from kb_engine.observe.observer import Observer
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathCount, SlowPathReasons
 from kb_engine.program.grid import Grid
@@ -26,33 +26,37 @@ WING: Final = "kb_engine.fastforward"
 
 
 class LaunchRequest(NamedTuple):
-    """Launch number `number` of the kernel of `call`: one program on each of `pes`, or the programs of `grid`."""
+    """Launch number `number` of the kernel of `call`: one program on each of `pes`, or the programs of `grid`.
+
+    The host called at `called_ps`, or now where that is None.
+    """
 
     number: int
     session: Session
     pes: Sequence[ProcessingElement]
     call: KernelCall
     grid: Grid | None
+    called_ps: int | None = None
 
 
-Run = Callable[[Launch], LaunchResult]
-"""Sends a launch to its PEs, and has the clock run until the launch is answered."""
+class MadeLaunch(NamedTuple):
+    """A launch that is ready to be sent to its PEs.
 
+    `ended()` is called once, when the launch has ended or failed. It returns why no program was skipped, if there is a
+    reason.
+    """
 
-class Attempt(NamedTuple):
-    """The times of a launch, or None where a strategy cannot run it, and the reason why nothing was skipped, if any."""
-
-    result: LaunchResult | None = None
-    refusal: SkipRefusal | None = None
+    launch: Launch
+    ended: Callable[[], SkipRefusal | None]
 
 
 class Strategy(Protocol):
     """One way to run a launch."""
 
-    def try_run(self, request: LaunchRequest, run: Run) -> Attempt:
-        """Runs the launch of *request*, by *run*, if the strategy can.
+    def make(self, request: LaunchRequest) -> MadeLaunch | SkipRefusal | None:
+        """Makes the launch of *request*, if the strategy can run it; otherwise returns the reason.
 
-        A launch of which the strategy never skips anything has neither a result nor a refusal.
+        The result is None for a launch of which the strategy never skips anything.
         """
 
 
@@ -89,12 +93,21 @@ class FastForward(Protocol):
         """Returns the counts so far."""
 
 
-def every_event(request: LaunchRequest, run: Run) -> LaunchResult:
-    """Simulates every event of a launch, unless hooks of a wing skip parts of its commands. Returns the times."""
-    number, session, pes, call, grid = request
+def made_launch(strategies: Sequence[Strategy], request: LaunchRequest) -> MadeLaunch:
+    """Makes the launch of *request* by the first of *strategies* that can.
+
+    Without one, every event is simulated, unless hooks of a wing skip parts of the commands.
+    """
+    refusal: SkipRefusal | None = None
+    for strategy in strategies:
+        made = strategy.make(request)
+        if isinstance(made, MadeLaunch):
+            return made
+        refusal = made
+    number, session, pes, call, grid, called_ps = request
     if grid is None:
-        return run(PeLaunch(number, session, pes, call))
-    return run(GridLaunch(number, session, pes, call, grid))
+        return MadeLaunch(PeLaunch(number, session, pes, call, called_ps), lambda: refusal)
+    return MadeLaunch(GridLaunch(number, session, pes, call, grid, called_ps=called_ps), lambda: refusal)
 
 
 def fast_forward_of(

@@ -78,8 +78,13 @@ class Chain(NamedTuple):
         return *(shape for shape, _ in groupby(shapes)), self.circle is None
 
 
-def stuck_error(graph: WaitGraph, where: str, why: str, launches: Sequence[Launch]) -> SimulationStuckError:
-    """Returns the error to raise at *where*. *why* says how the simulation is stuck; *launches* are under way."""
+def stuck_error(
+    graph: WaitGraph, where: str, why: str, launches: Sequence[Launch], notes: Sequence[str] = ()
+) -> SimulationStuckError:
+    """Returns the error to raise at *where*. *why* says how the simulation is stuck; *launches* are under way.
+
+    *notes* are further lines.
+    """
     groups: dict[tuple[Any, ...], list[Chain]] = {}
     for runner in graph.runners:
         chain = follow(graph, runner)
@@ -93,7 +98,7 @@ def stuck_error(graph: WaitGraph, where: str, why: str, launches: Sequence[Launc
         where,
         f"{unfinished} of {sum(launch.total for launch in launches)} kernels cannot go on, and {why}",
         "an event that lets one of them go on",
-        "\n  ".join([f"{queued_note(launches)}who waits for whom:", *lines]),
+        "\n  ".join([f"{queued_note(launches)}who waits for whom:", *lines, *notes]),
     )
 
 

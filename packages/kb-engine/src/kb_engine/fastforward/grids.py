@@ -6,10 +6,12 @@ Design: docs/design/replay-and-purity.md
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.engine.strategies import Attempt, LaunchRequest, Run
+from kb_engine.engine.strategies import LaunchRequest, MadeLaunch
+from kb_engine.fastforward.refusals import OTHERS_UNDER_WAY
 from kb_engine.fastforward.replay.purity import MadeKernel
 from kb_engine.fastforward.replay.templates import NEAR, Templates, templates_of
 from kb_engine.fastforward.steady_state.program_skipper import ProgramSkipper
@@ -18,6 +20,7 @@ from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.slow_path import SkipRefusal
 from kb_engine.program.runner import KernelCall
+from kb_engine.program.session import Session
 
 _VALUES: Final = SkipRefusal(
     "the front end does not report decisions by values", "take `Language` as front end, or kernels of `kb_triton`"
@@ -50,32 +53,35 @@ class Grids:
         """Whether a period of the programs under way is searched, and none was found so far."""
         return self.skipper is not None and self.skipper.is_searching
 
-    def try_run(self, request: LaunchRequest, run: Run) -> Attempt:
-        """Runs the launch where its programs can be replayed."""
-        number, session, pes, call, grid = request
+    def make(self, request: LaunchRequest) -> MadeLaunch | SkipRefusal | None:
+        """Makes the launch where its programs can be replayed."""
+        number, session, pes, call, grid, called_ps = request
         if grid is None:
-            return Attempt()
+            return None
         refusal = self._refusal if _reports_values(call) else _VALUES
         has_templates = self._templates and _reports_values(call)
         templates = templates_of(call, grid.n_programs, len(pes)) if has_templates else None
         if not isinstance(templates, Templates):
-            return Attempt(None, refusal or templates)
+            return refusal or templates
         launch = GridLaunch(
-            number, session, pes, call, grid, templates.play, lambda program: templates.of(program) is not None
+            number, session, pes, call, grid, templates.play, lambda each: templates.of(each) is not None, called_ps
         )
         if templates.is_near:
             refusal = refusal or NEAR
-        self.skipper = skipper = None
-        if refusal is None:
-            self.skipper = skipper = ProgramSkipper(launch, templates, session, self._chip, pes, self._on_issue)
-        try:
-            result = run(launch)
-        finally:
-            session.keep_commands(False)  # no snapshot of the launch follows
-            if skipper is not None:
-                self.skipped_programs += skipper.skipped
-                self.skipped_commands += skipper.skipped_commands
-        return Attempt(result, refusal if skipper is None else skipper.why_not)
+        if refusal is None and not session.under_way.is_one:
+            refusal = OTHERS_UNDER_WAY
+        self.skipper = None
+        if refusal is not None:
+            return MadeLaunch(launch, lambda: refusal)
+        self.skipper = ProgramSkipper(launch, templates, session, self._chip, pes, self._on_issue)
+        return MadeLaunch(launch, partial(self._ended, self.skipper, session))
+
+    def _ended(self, skipper: ProgramSkipper, session: Session) -> SkipRefusal | None:
+        """Counts the programs that *skipper* skipped. Returns why there are none, if there are none."""
+        session.keep_commands(False)  # no snapshot of the launch follows
+        self.skipped_programs += skipper.skipped
+        self.skipped_commands += skipper.skipped_commands
+        return skipper.why_not
 
 
 def _reports_values(call: KernelCall) -> bool:

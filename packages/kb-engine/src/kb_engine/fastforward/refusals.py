@@ -23,6 +23,9 @@ WITHOUT_TEMPLATES: Final = SkipRefusal(
     "the engine was made with `templates=False`",
     "make it with `templates=True`: `kb run` does so without --no-templates and --sanitize",
 )
+OTHERS_UNDER_WAY: Final = SkipRefusal(
+    "another launch, or a transfer of the host, is under way at the same time", "one stream, or calls without streams"
+)
 OF_STAGES: Final = ("on_stage", "on_wait")
 """Methods of observers that are called for every stage of every tile."""
 _OF_PROGRAMS: Final = ("on_allocate", "on_free", "on_program_end")

@@ -43,7 +43,9 @@ class Wing:
         chip, recorder = built.chip, built.session.recorder
         methods = [name for name in _OF_EVENTS if listener(observers, name) is not None]
         is_foreseen = chip.fabric.is_foreseen
-        self.tiles = CommandSkipper(chip, recorder, reasons) if is_foreseen and not methods else None
+        self.tiles: CommandSkipper | None = None
+        if is_foreseen and not methods:
+            self.tiles = CommandSkipper(chip, recorder, reasons, built.session.under_way)
         self.isolated: IsolatedCommands | None = None
         if is_foreseen and not methods and all_sources_belong_to_pes(list(chip.components.values())):
             paused = nullcontext if self.tiles is None else self.tiles.paused

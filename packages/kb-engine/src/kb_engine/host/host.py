@@ -1,7 +1,7 @@
 """Host: allocates tensors in the memories of the chip, writes them, launches kernels and reads results.
 
 On a topology with a host, its calls take time on the fabric, one after the other. On other topologies they take no
-time.
+time. Calls of streams go on while the host's Python runs ahead.
 
 Design: docs/design/launch-and-host.md.
 """
@@ -9,9 +9,11 @@ Design: docs/design/launch-and-host.md.
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +25,18 @@ from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.collectives import Group
 from kb_engine.collectives.grouping import group_of
 from kb_engine.engine.engine import Engine
+from kb_engine.engine.streams.engine_streams import Piece
 from kb_engine.host.collective_calls import CollectiveCalls
 from kb_engine.host.fitting import Limit, Need, fitted_sizes
-from kb_engine.host.read import DeferredRead, read_tensor
+from kb_engine.host.read import DeferredRead
 from kb_engine.host.sharding import Sharding
+from kb_engine.host.stream_calls import StreamCalls
+from kb_engine.host.streams import Pending, Stream, stream_of
 from kb_engine.host.tensor_memory import TensorMemory
 from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
+from kb_engine.launch.streams import StreamCall
 from kb_engine.launch.targets import pes_of, targets_of
 from kb_engine.memory.device_memory import UnwrittenLoadError
 from kb_engine.memory.pending import Producer
@@ -40,7 +46,7 @@ from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.tensors import Tensor, TensorRef
-from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
+from kb_messages import CubeTarget, DType, HostCallKind, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 from kb_topology import Topology
 
 _LEAST_BLOCK_NBYTES: Final = 4096
@@ -109,7 +115,7 @@ _Blocks = dict[tuple[int, int, int, int], npt.NDArray[Any]]
 """Blocks of an array, by their first row, end row, first column and end column."""
 
 
-class Host(CollectiveCalls):
+class Host(CollectiveCalls, StreamCalls):
     """The host of one chip, for a user's program. All launches share the memories of the chip.
 
     Lines of kernels in errors and reports are relative to *root*, by default the current folder. `write_ps` and
@@ -123,6 +129,9 @@ class Host(CollectiveCalls):
         self.engine = engine
         self.needs_data = needs_data
         self.launches: list[LaunchResult] = []
+        self._results: dict[int, LaunchResult] = {}
+        self._ended: list[int] = []
+        self._n_launches = 0
         self.choices: dict[str, str | int] = {}
         self.copies: list[Copies] = []
         self._root = root or Path.cwd()
@@ -334,7 +343,11 @@ class Host(CollectiveCalls):
         return list(self._tensors.live.values())
 
     def free(self, tensor: Tensor) -> None:
-        """Frees the memory of *tensor*. Raises KernelError for a tensor that is freed or still mapped."""
+        """Frees the memory of *tensor*, after all calls of streams.
+
+        Raises KernelError for a tensor that is freed or still mapped.
+        """
+        self.synchronize()
         self._tensors.check_live("free", tensor)
         if self._tensors.mappings.has(replace(tensor, virtual=())):
             raise KernelError(f"free of {tensor.name}", "a tensor at virtual addresses", "an unmapped one", "unmap it")
@@ -367,11 +380,21 @@ class Host(CollectiveCalls):
         """
         self._virtual.send([message])
 
-    def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
-        """Overwrites every copy of *tensor* with *data*. Raises KernelError when *data* has another shape or dtype."""
-        self._place(tensor, data, {})
+    @overload
+    def write(self, tensor: Tensor, data: npt.NDArray[Any], *, stream: None = None) -> None: ...
+    @overload
+    def write(self, tensor: Tensor, data: npt.NDArray[Any], *, stream: Stream) -> Pending[None]: ...
+    def write(self, tensor: Tensor, data: npt.NDArray[Any], *, stream: Stream | None = None) -> Pending[None] | None:
+        """Overwrites every copy of *tensor* with *data*. Raises KernelError when *data* has another shape or dtype.
 
-    def _place(self, tensor: Tensor, data: npt.NDArray[Any], kept: _Blocks) -> None:
+        In a *stream*, the write begins after the calls of the stream before it, and all bytes change when it begins;
+        *data* is copied at once.
+        """
+        return self._place(tensor, data, {}, stream)
+
+    def _place(
+        self, tensor: Tensor, data: npt.NDArray[Any], kept: _Blocks, stream: Stream | None = None
+    ) -> Pending[None] | None:
         """Overwrites every copy of *tensor* with *data*. Equal blocks share one array, cached in *kept*."""
         if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
@@ -386,15 +409,20 @@ class Host(CollectiveCalls):
             bounds = rows.start, rows.stop, cols.start, cols.stop
             if bounds not in kept:
                 kept[bounds] = np.array(whole[rows, cols], order="C", copy=True)
-            self.engine.memory.store.write_tensor(*split_address(matrix.address), kept[bounds], copy=False)
-            self.engine.memory.pending.clear(matrix)
             written.append((matrix, kept[bounds]))
+        if stream is not None:
+            return self._moved(stream, HostCallKind.WRITE, [Piece(None, *each) for each in written])
+        self.synchronize()
+        for matrix, block in written:
+            self.engine.memory.store.write_tensor(*split_address(matrix.address), block, copy=False)
+            self.engine.memory.pending.clear(matrix)
         began = self.engine.clock.now_ps
         times = self.engine.move([matrix for matrix, _ in written], True)
         self.write_ps += self.engine.clock.now_ps - began
         if self.engine.initial_memory is not None:
             for (matrix, block), each in zip(written, times, strict=True):
                 self.engine.log_host_write(matrix, block.tobytes(), each)
+        return None
 
     def write_unknown(self, tensor: Tensor) -> None:
         """Writes *tensor* without its values, in the time of `write`: for runs that need times alone.
@@ -403,6 +431,7 @@ class Host(CollectiveCalls):
         pass 2 cannot compute from it.
         """
         self._tensors.check_live("write", tensor)
+        self.synchronize()
         blocks = [matrix for _, matrix in tensor.every_block()]
         for matrix in blocks:
             self.engine.memory.pending.mark(matrix, Producer("the host's write", tensor.name))
@@ -420,6 +449,30 @@ class Host(CollectiveCalls):
         self._tensors.check_live("warm", tensor)
         self.engine.warm([matrix for _, matrix in tensor.every_block()], written)
 
+    @overload
+    def launch(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        pes: Sequence[int] | Literal["all"] | None = ...,
+        targets: Sequence[CubeTarget] | None = ...,
+        front_end: FrontEnd = ...,
+        grid: int | Sequence[int] | None = ...,
+        schedule: Schedule = ...,
+        stream: None = None,
+    ) -> LaunchResult: ...
+    @overload
+    def launch(
+        self,
+        kernel: Kernel,
+        *arguments: Any,
+        pes: Sequence[int] | Literal["all"] | None = ...,
+        targets: Sequence[CubeTarget] | None = ...,
+        front_end: FrontEnd = ...,
+        grid: int | Sequence[int] | None = ...,
+        schedule: Schedule = ...,
+        stream: Stream,
+    ) -> Pending[LaunchResult]: ...
     def launch(
         self,
         kernel: Kernel,
@@ -429,7 +482,8 @@ class Host(CollectiveCalls):
         front_end: FrontEnd = Language,
         grid: int | Sequence[int] | None = None,
         schedule: Schedule = "dynamic",
-    ) -> LaunchResult:
+        stream: Stream | None = None,
+    ) -> LaunchResult | Pending[LaunchResult]:
         """Runs *kernel* as one program on each of several PEs, or as the programs of *grid*. Returns when all are done.
 
         *pes* holds numbers of PEs, or is `all`; *targets* names PEs by cube. Without both, the kernel runs on
@@ -445,6 +499,10 @@ class Host(CollectiveCalls):
         dataclass, pass `tensor.ref`. *front_end* makes the first argument of the kernel from the program's port; by
         default, `tl`.
 
+        In a *stream*, the call returns at once, and the launch begins after the calls of the stream before it. The
+        kernel runs when its result, or that of a later call, is waited for, so the host leaves arguments such as dicts
+        unchanged until then.
+
         Raises KernelError for missing targets, for lists that hold themselves and for a wrong *grid*, and the errors of
         `Engine.launch`.
         """
@@ -457,13 +515,46 @@ class Host(CollectiveCalls):
             got = "lists that are nested too deep, or that hold themselves"
             raise KernelError("launch", got, "arguments that end") from None
         ids = self._launch_ids(passed, pes, targets)
+        if stream is not None:
+            place = stream_of(stream, "launch", self._root).place(self.engine, "launch")
+            number = self._n_launches
+            self._n_launches += 1
+            call = self.engine.launch_in(
+                place, partial(self._launched, number), kernel, passed, ids, self._root, targets, front_end, programs
+            )
+            return Pending(call, self._wait_for, lambda: self._results[number])
         try:
             result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end, programs)
         except UnwrittenLoadError as error:
-            error.name(self._tensors.element_with(*error.byte))
+            self._name_element(error)
             raise
-        self.launches.append(result)
+        self._launched(self._n_launches, result)
+        self._n_launches += 1
         return result
+
+    def _launched(self, number: int, result: LaunchResult) -> None:
+        """Keeps the *result* of launch *number* in `launches`, by its number among those that have ended."""
+        self._results[number] = result
+        self.launches.insert(bisect_left(self._ended, number), result)
+        insort(self._ended, number)
+
+    def synchronize(self) -> None:
+        """Waits until all calls of all streams have ended.
+
+        Raises the errors of `launch` in any stream, and SimulationStuckError for an event that nobody records. Nothing
+        more can be simulated then.
+        """
+        self._wait_for()
+
+    def _wait_for(self, call: StreamCall | None = None) -> None:
+        try:
+            self.engine.wait_for(call)
+        except UnwrittenLoadError as error:
+            self._name_element(error)
+            raise
+
+    def _name_element(self, error: UnwrittenLoadError) -> None:
+        error.name(self._tensors.element_with(*error.byte))
 
     def group(self, pes: Sequence[int] | None = None, of: Sequence[int] | None = None) -> Group:
         """The group of the PEs numbered in *pes*, by default all, for the collectives of `kb_engine.collectives`.
@@ -504,21 +595,27 @@ class Host(CollectiveCalls):
         ids = list(self.engine.pes)
         return ids if pes == "all" else [ids[number] for number in self._memories.check_pes("launch", pes)]
 
-    def read(self, tensor: Tensor) -> npt.NDArray[Any] | DeferredRead:
+    @overload
+    def read(self, tensor: Tensor, *, stream: None = None) -> npt.NDArray[Any] | DeferredRead: ...
+    @overload
+    def read(self, tensor: Tensor, *, stream: Stream) -> Pending[npt.NDArray[Any] | DeferredRead]: ...
+    def read(
+        self, tensor: Tensor, *, stream: Stream | None = None
+    ) -> npt.NDArray[Any] | DeferredRead | Pending[npt.NDArray[Any] | DeferredRead]:
         """Reads *tensor* in its shape. Returns a DeferredRead when pass 2 computes some of the bytes.
+
+        In a *stream*, the read begins after the calls of the stream before it, and gets the elements of that moment.
 
         Raises KernelError when the copies of a sharded tensor differ, and StoreError for bytes never written.
         """
         self._tensors.check_live("read", tensor)
+        if stream is not None:
+            return self._read_in(stream, tensor)
+        self.synchronize()
         began = self.engine.clock.now_ps
-        blocks = [matrix for _, matrix in tensor.every_block()]
-        self.engine.move(blocks, False)
+        self.engine.move([matrix for _, matrix in tensor.every_block()], False)
         self.read_ps += self.engine.clock.now_ps - began
-        for matrix in blocks:
-            producer = self.engine.memory.pending.producer(matrix)
-            if producer is not None:
-                return DeferredRead(tensor, producer)
-        return read_tensor(self.engine.memory.store, tensor)
+        return self._elements(tensor)
 
     def _as_reference(self, argument: Any) -> Any:
         if isinstance(argument, Tensor):

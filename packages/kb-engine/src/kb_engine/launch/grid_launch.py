@@ -130,8 +130,9 @@ class GridLaunch(Launch):
         grid: Grid,
         play: Play = run_kernel,
         is_known: Callable[[int], bool] = lambda _: False,
+        called_ps: int | None = None,
     ) -> None:
-        super().__init__(number, session, pes, grid.n_programs)
+        super().__init__(number, session, pes, grid.n_programs, called_ps)
         self._call = call
         self._play = play
         self._is_known = is_known

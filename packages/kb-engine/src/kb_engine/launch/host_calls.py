@@ -15,7 +15,9 @@ from msgspec import Struct
 from kb_engine.block.block_directory import BlockDirectory, Receiver
 from kb_engine.block.control_roles import CommandDispatcher, HostPort, respond, send_message, split_message
 from kb_engine.fabric.fabric import Fabric
+from kb_engine.launch.host_transfers import HostChannels, HostTransfers
 from kb_engine.launch.launch import Launch
+from kb_engine.launch.pe_turns import PeTurns
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import ns_text
@@ -33,48 +35,6 @@ from kb_messages import (
 )
 
 
-class HostTransfers:
-    """Reads or writes memory. Each channel of the host has one transfer at a time, and starts the next when it ends."""
-
-    def __init__(
-        self, clock: Clock, fabric: Fabric, port: HostPort[Any], matrices: Sequence[Matrix], write: bool
-    ) -> None:
-        """Raises TopologyError when no links lead to the memory of a matrix, or none back."""
-        self._clock = clock
-        self._move = fabric.write if write else fabric.read
-        self._matrices = matrices
-        self._paths = [fabric.path(port.node_id, matrix.owner) for matrix in matrices]
-        self._channels = port.channels
-        self._next = 0
-        self._left = len(matrices)
-        self._started = [0] * len(matrices)
-        self._ended = [0] * len(matrices)
-
-    @property
-    def times_ps(self) -> list[tuple[int, int]]:
-        """The start and the end of each transfer."""
-        return list(zip(self._started, self._ended, strict=True))
-
-    def start(self, _: object) -> None:
-        """Starts a transfer on each channel. The clock stops when the last transfer ends."""
-        for _channel in range(min(self._channels, self._left)):
-            self._start_next()
-
-    def _start_next(self) -> None:
-        number, self._next = self._next, self._next + 1
-        matrix, now = self._matrices[number], self._clock.now_ps
-        self._started[number] = now
-        self._move(self._paths[number], matrix.rectangle, now, self._finish, number)
-
-    def _finish(self, number: int) -> None:
-        self._ended[number] = self._clock.now_ps
-        self._left -= 1
-        if self._next < len(self._matrices):
-            self._start_next()
-        elif not self._left:
-            self._clock.stop()
-
-
 class HostCall(Struct, frozen=True, kw_only=True):
     """A finished call: its time, the time of the last answer, and the first refusal, if there was one."""
 
@@ -83,9 +43,30 @@ class HostCall(Struct, frozen=True, kw_only=True):
     refusal: Refusal | None
 
 
+class SentCall:
+    """Messages that the host sent together: how many are `unanswered`, and the first `refusal`, if there was one.
+
+    *answered* is called when the last answer is there.
+    """
+
+    def __init__(self, n_messages: int, answered: Callable[[], None]) -> None:
+        self.unanswered = n_messages
+        self.refusal: Refusal | None = None
+        self._answered = answered
+
+    def answer(self, response: Response) -> None:
+        """Counts the answer to one message."""
+        self.refusal = self.refusal or response.refusal
+        self.unanswered -= 1
+        if not self.unanswered:
+            self._answered()
+
+
 class HostCalls:
-    """Makes the host's calls one at a time. A call returns when it is answered, and no time passes between two
-    calls."""
+    """Makes the host's calls. `call` and `move` return when the call is answered; no time passes between two of them.
+
+    `send` and `transfers` return at once, for streams. `channels` has the host's channels, which all transfers share.
+    """
 
     def __init__(
         self,
@@ -98,12 +79,12 @@ class HostCalls:
         """*returned* is called after each call and after each transfer."""
         self.port = port
         self._clock = clock
-        self._fabric = fabric
         self._directory = directory
         self._returned = returned
+        self.channels = HostChannels(clock, fabric, port)
         self._numbers = 0
-        self._unanswered = 0
-        self._refusal: Refusal | None = None
+        self._open: dict[int, SentCall] = {}
+        self._last = SentCall(0, clock.stop)
 
     def call(
         self,
@@ -116,18 +97,18 @@ class HostCalls:
         """
         call_ps = self._clock.now_ps
         sent_ps = call_ps + self.port.overhead_ps()
-        self._unanswered, self._refusal = len(messages), None
+        call = self._last = SentCall(len(messages), self._clock.stop)
         if on_sent is not None:
             self._clock.call_at(sent_ps, on_sent, sent_ps)
-        self._clock.call_at(sent_ps, self._send, messages)
-        self._drain()
-        return HostCall(call_ps=call_ps, response_ps=self._clock.now_ps, refusal=self._refusal)
+        self._clock.call_at(sent_ps, lambda _: self.send(messages, call), None)
+        self.drain()
+        return HostCall(call_ps=call_ps, response_ps=self._clock.now_ps, refusal=call.refusal)
 
     def check_answered(self) -> None:
         """Raises SimulationStuckError when a message of the last call has no answer. The error says who waits."""
-        if self._unanswered:
+        n = self._last.unanswered
+        if n:
             self._clock.mark_broken()
-            n = self._unanswered
             waiting = [f"{self.port.node_id} waits for answers to {n} message{'s' if n > 1 else ''}"]
             for block in self._directory.blocks.values():
                 waiting += block.waiting_for() if isinstance(block, CommandDispatcher) else []
@@ -149,33 +130,34 @@ class HostCalls:
 
         Raises TopologyError when no links lead to the memory of a matrix, or none back.
         """
-        transfers = HostTransfers(self._clock, self._fabric, self.port, matrices, write)
+        pieces = [(self.channels.leg(each, write),) for each in matrices]
+        transfers = HostTransfers(self.channels, pieces, self._clock.stop)
         self._clock.call_at(self._clock.now_ps + self.port.overhead_ps(), transfers.start, None)
-        self._drain()
+        self.drain()
         return transfers.times_ps
 
     def answered(self, response: Response) -> None:
         """Counts the answer to one message, which arrives at the host's port."""
-        self._refusal = self._refusal or response.refusal
-        self._unanswered -= 1
-        if not self._unanswered:
-            self._clock.stop()
+        self._open.pop(response.number).answer(response)
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Has the clock run until a call stops it, or nothing is left to happen."""
         try:
             self._clock.drain()
         finally:
             if self._returned is not None:
                 self._returned()
 
-    def _send(self, messages: Sequence[HostMessage]) -> None:
+    def send(self, messages: Sequence[HostMessage], call: SentCall) -> None:
+        """Sends the *messages* of *call* now."""
         for message in messages:
-            receiver = self._first_io_cpu(message)
+            receiver = self.first_io_cpu(message)
             request = Request(sender=self.port.node_id, number=self._numbers, message=message)
+            self._open[self._numbers] = call
             self._numbers += 1
             send_message(self.port, receiver.node_id, receiver.receive, request, message)
 
-    def _first_io_cpu(self, message: HostMessage) -> Receiver:
+    def first_io_cpu(self, message: HostMessage) -> Receiver:
         """Returns the io_cpu of the lowest SIP among the targets, or the first io_cpu where no target exists.
 
         The first io_cpu refuses a message without an existing target, and its refusal names the target.
@@ -194,22 +176,26 @@ class HostCalls:
 class PeMessages:
     """Takes the requests that reach the CPU of *pe*: launches of kernels, and messages for the MMU.
 
-    *launches* holds the launches under way, by number.
+    *launches* holds the launches under way, by number. A launch of a stream waits for its turn by *turns*.
     """
 
-    def __init__(self, pe: ProcessingElement, launches: Mapping[int, Launch]) -> None:
+    def __init__(self, pe: ProcessingElement, launches: Mapping[int, Launch], turns: PeTurns) -> None:
         self._pe = pe
         self._launches = launches
+        self._turns = turns
 
     def take(self, request: Request) -> None:
         """Starts the launch or has the MMU obey. The answer to *request* leaves when that is done."""
         message = request.message
-        if isinstance(message, KernelLaunch):
-            target_ps = self._pe.cpu.clock.now_ps if message.target_start_ps is None else message.target_start_ps
-            launch = self._launches[message.launch]
+        if not isinstance(message, KernelLaunch):
+            respond(self._pe.cpu, request, self._obey(message))
+            return
+        target_ps = self._pe.cpu.clock.now_ps if message.target_start_ps is None else message.target_start_ps
+        launch = self._launches[message.launch]
+        if message.stream is None:
             launch.reach(self._pe.pe_id, target_ps, lambda: respond(self._pe.cpu, request))
         else:
-            respond(self._pe.cpu, request, self._obey(message))
+            self._turns.reach(launch, self._pe.pe_id, target_ps, lambda: respond(self._pe.cpu, request))
 
     def _obey(self, message: MmuMessage) -> Refusal | None:
         try:

@@ -37,7 +37,8 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     All kernels were to begin at `target_start_ps`. `late_ps` holds the delay of each PE that the launch reached after
     that time. Without a host, all kernels begin at the call, and the answer comes at the last end. `programs` has
     the times of each program of a grid, in order, and `grid` its sizes along the three axes; a launch without a grid
-    has one program on each PE.
+    has one program on each PE. `stream` is the number of the launch's stream, and None without one. A PE that another
+    launch had at the target begins when that launch leaves it, which is not late.
     """
 
     call_ps: int
@@ -51,22 +52,31 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     programs: tuple[ProgramTimes, ...] = ()
     grid: tuple[int, ...] = ()
     startup_ps: int = 0
+    stream: int | None = None
 
 
 class Launch(ABC):
     """One launch on *pes*: when each PE begins and ends, and how many of the `total` programs are `unfinished`.
 
-    `exchange` has the messages between its programs.
+    `exchange` has the messages between its programs. The host called at *called_ps*, by default now.
     """
 
-    def __init__(self, number: int, session: Session, pes: Sequence[ProcessingElement], total: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        session: Session,
+        pes: Sequence[ProcessingElement],
+        total: int,
+        called_ps: int | None = None,
+    ) -> None:
         self.number = number
         self.pe_ids = [pe.pe_id for pe in pes]
         self.total = self.unfinished = total
         self.exchange = Exchange(total, len(pes), session.signal_number)
-        self._called_ps = session.clock.now_ps
+        self._called_ps = session.clock.now_ps if called_ps is None else called_ps
         self._session = session
         self._target_ps: dict[str, int] = {}
+        self._free_ps: dict[str, int] = {}
         self._start_ps: dict[str, int] = {}
         self._end_ps: dict[str, int] = {}
         self._startup_ps = {pe.pe_id: pe.cpu.startup_ps() for pe in pes}
@@ -102,20 +112,23 @@ class Launch(ABC):
         """Whether the launch has reached all PEs, and all programs that have a PE have begun."""
         return len(self._start_ps) == len(self.pe_ids) and all(runner.has_begun for runner in self.runners)
 
-    def reach(self, pe_id: str, target_ps: int, done: Callable[[], None]) -> None:
+    def reach(self, pe_id: str, target_ps: int, done: Callable[[], None], free_ps: int | None = None) -> None:
         """Notes that the launch reaches PE *pe_id* now. The PE begins at *target_ps*, or now if that time has passed.
 
         The start-up time of PE_CPU comes before the begin, and delays the target too. `done()` is called when the PE
-        has no program left to run, and all commands of its programs are done.
+        has no program left to run, and all commands of its programs are done. *free_ps* is when the PE ended an earlier
+        launch, if the launch waited for that.
         """
         clock = self._session.clock
         startup_ps = self._startup_ps[pe_id]
         self._target_ps[pe_id] = target_ps + startup_ps
+        if free_ps is not None:
+            self._free_ps[pe_id] = free_ps + startup_ps
         self._done[pe_id] = done
         clock.call_at(max(clock.now_ps, target_ps) + startup_ps, self._start, pe_id)
 
-    def result(self, call_ps: int, response_ps: int) -> LaunchResult:
-        """Returns the times of this finished launch, which the host called at *call_ps* and heard of at
+    def result(self, call_ps: int, response_ps: int, stream: int | None = None) -> LaunchResult:
+        """Returns the times of this finished launch of *stream*, which the host called at *call_ps* and heard of at
         *response_ps*."""
         starts = {pe_id: self._start_ps[pe_id] for pe_id in self.pe_ids}
         first = min(starts, key=starts.__getitem__)
@@ -127,11 +140,16 @@ class Launch(ABC):
             response_ps=response_ps,
             pe_start_ps=starts,
             pe_end_ps={pe_id: self._end_ps[pe_id] for pe_id in self.pe_ids},
-            late_ps={pe: late for pe, start in starts.items() if (late := start - self._target_ps[pe])},
+            late_ps={pe: late for pe, start in starts.items() if (late := start - self._due_ps(pe))},
             programs=self._programs(),
             grid=self.grid_sizes,
             startup_ps=self._startup_ps[first],
+            stream=stream,
         )
+
+    def _due_ps(self, pe_id: str) -> int:
+        """When PE *pe_id* was to begin: at the target, or when an earlier launch left the PE to this one."""
+        return max(self._target_ps[pe_id], self._free_ps.get(pe_id, 0))
 
     def abandon(self, error: BaseException) -> None:
         """Ends the programs, because of *error*. A note on *error* names a program that cannot be ended."""
@@ -149,7 +167,7 @@ class Launch(ABC):
         session = self._session
         now = self._start_ps[pe_id] = session.clock.now_ps
         if session.tracer is not None:
-            late = now - self._target_ps[pe_id]
+            late = now - self._due_ps(pe_id)
             session.tracer.launch_event(KernelStart(t_ps=now, launch=self.number, pe=pe_id, late_ps=late))
         self._run(pe_id)
 
@@ -181,8 +199,9 @@ class PeLaunch(Launch):
         session: Session,
         pes: Sequence[ProcessingElement],
         call: KernelCall,
+        called_ps: int | None = None,
     ) -> None:
-        super().__init__(number, session, pes, len(pes))
+        super().__init__(number, session, pes, len(pes), called_ps)
         self._pes = pes
         self._runners = {pe.pe_id: self._runner_at(place, call) for place, pe in enumerate(pes)}
 

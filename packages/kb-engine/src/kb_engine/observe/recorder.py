@@ -8,7 +8,7 @@ command's plan and its buffers, so it is computed for a whole chunk of records a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -24,33 +24,49 @@ from kb_engine.timing.clock import Clock
 from kb_messages import Matrix, MemorySpace, OpKind, PhysAddr, Role, WaitReason, split_address
 from kb_topology import NodeKind
 
-_TEXTS = {"name": "host_write", "component": "host", "line": "host", "params": "{}"}
+_HOST: Final = "host"
 
 
-def host_write_tables(
-    writer: LogWriter, matrix: Matrix, data: bytes, ids: tuple[int, int], times_ps: tuple[int, int]
-) -> tuple[Rows, Rows]:
-    """The ops and operands of a write of *data* to *matrix*, with *data* added to the immediates of *writer*.
+class HostMove(NamedTuple):
+    """A move of bytes by the host, from `src`, or from `data` where that is None, to `dst`, at the host's `line`.
 
-    *ids* are the place in command order and the op id, *times_ps* the begin and the end.
+    `ids` are the place in command order and the op id, `times_ps` the begin and the end.
     """
+
+    src: Matrix | None
+    dst: Matrix
+    data: bytes
+    line: str
+    ids: tuple[int, int]
+    times_ps: tuple[int, int]
+
+
+def host_move_tables(writer: LogWriter, move: HostMove) -> tuple[Rows, Rows]:
+    """The ops and operands of *move*, with its data added to the immediates of *writer*."""
+    src, dst, data, line, ids, times_ps = move
     ops = np.zeros(1, dtype=OPS_DTYPE)
-    for column, text in _TEXTS.items():
+    name = "host_write" if src is None else "host_copy"
+    for column, text in (("name", name), ("component", _HOST), ("line", line), ("params", "{}")):
         ops[column] = writer.intern(text)
     ops["command_seq"], ops["op_id"] = ids
     ops["kind"] = OpKind.MEMORY
     ops["t_ready_ps"] = ops["t_start_ps"] = times_ps[0]
     ops["t_end_ps"] = ops["t_out_ps"] = times_ps[1]
     operands = np.zeros(2, dtype=OPERAND_DTYPE)
-    operands["op_id"], operands["dtype"] = ids[1], matrix.dtype.info.code
-    operands["rows"], operands["row_nbytes"] = matrix.rows, matrix.row_nbytes
+    operands["op_id"], operands["dtype"] = ids[1], dst.dtype.info.code
+    operands["rows"], operands["row_nbytes"] = dst.rows, dst.row_nbytes
     operands["role"] = (Role.SRC, Role.DST)
-    operands["space"] = (MemorySpace.IMMEDIATE.code, PhysAddr.decode(matrix.address).space.code)
-    owner, offset = split_address(matrix.address)
-    operands["owner"] = (0, owner)
-    operands["offset"] = (writer.immediate(data), offset)
-    operands["stride"] = (matrix.row_nbytes, matrix.stride)
+    source_owner, source_offset = (0, writer.immediate(data)) if src is None else split_address(src.address)
+    owner, offset = split_address(dst.address)
+    operands["space"] = (_space_of(src), _space_of(dst))
+    operands["owner"] = (source_owner, owner)
+    operands["offset"] = (source_offset, offset)
+    operands["stride"] = (dst.row_nbytes if src is None else src.stride, dst.stride)
     return ops, operands
+
+
+def _space_of(matrix: Matrix | None) -> int:
+    return (MemorySpace.IMMEDIATE if matrix is None else PhysAddr.decode(matrix.address).space).code
 
 
 _CHUNK_RECORDS: Final = 1 << 14
@@ -237,11 +253,19 @@ class Recorder(Observer):
             self._constants[element] = offset, count
         return offset
 
-    def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, times_ps: tuple[int, int]) -> None:
-        """Records bytes that the host wrote between two launches. *times_ps* are the begin and the end."""
+    def host_moved(self, move: HostMove) -> None:
+        """Records bytes that the host moved. Nothing later than now is recorded so far."""
         self.on_launch()
         self.flush()
-        self.rows.append(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
+        self.rows.append(*host_move_tables(self.writer, move))
+
+    def host_reads(self, call: int, matrices: Sequence[Matrix]) -> None:
+        """Notes the bytes that *call*, of a stream of the host, read."""
+        for matrix in matrices:
+            rectangle = matrix.rectangle
+            owner, offset = split_address(matrix.address)
+            numbers = call, owner, offset, rectangle.rows, rectangle.row_nbytes, rectangle.stride
+            self.rows.ended["reads"].append(((), numbers))
 
     def _name_nodes(self) -> None:
         """Enters the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""

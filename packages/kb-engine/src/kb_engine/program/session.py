@@ -20,13 +20,46 @@ from kb_engine.timing.clock import Clock
 from kb_messages import Command, GemmCommand, KbError, LoadCommand, Matrix, StoreCommand, SubmittedCommand, matrices_of
 
 
+class UnderWay:
+    """Counts the launches and the host's transfers of streams that are under way, `n`. `n_begun` have begun so far.
+
+    Launches without a stream are not counted, because nothing else is under way beside them. `n_calls` counts the calls
+    of streams that have not ended, also those that have not begun.
+    """
+
+    def __init__(self) -> None:
+        self.n = self.n_begun = self.n_calls = 0
+
+    @property
+    def is_one(self) -> bool:
+        """Whether nothing is under way beside one launch: no other launch, and no transfer of a stream."""
+        return self.n <= 1
+
+    def begin(self) -> None:
+        """Notes that a launch or a transfer begins."""
+        self.n += 1
+        self.n_begun += 1
+
+    def end(self) -> None:
+        """Notes that a launch or a transfer has ended."""
+        self.n -= 1
+
+    def call(self) -> None:
+        """Notes that the host has called, in a stream."""
+        self.n_calls += 1
+
+    def call_ended(self) -> None:
+        """Notes that a call of a stream has ended."""
+        self.n_calls -= 1
+
+
 class Session:
     """Numbers commands and ops, and notifies the observers of commands.
 
     `commands_issued` and `n_ops` are the numbers of commands and of ops so far, which are the next of their numbers.
     `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `kept` holds the
     commands since `keep_commands(True)`, which skipped programs may repeat; None otherwise. `signal_number` numbers the
-    signals between programs.
+    signals between programs. `under_way` counts what streams have under way.
     """
 
     def __init__(
@@ -47,6 +80,7 @@ class Session:
         self.kept: list[CommandInFlight] | None = None
         self.n_ops = self.commands_issued = 0
         self.signal_number = count()
+        self.under_way = UnderWay()
 
     def restart(self, memory: MemoryStore, writer: LogWriter | None) -> None:
         """Counts commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""

@@ -30,12 +30,35 @@ class CallCause(IntEnum):
 
 
 class SyncReason(IntEnum):
-    """What a kernel waited for: a message, a credit for a message that it sends, a signal, or a barrier's signal."""
+    """What a kernel waited for: a message, a credit for a message that it sends, a signal, or a barrier's signal.
+
+    Launches of streams wait for PEs that other launches have (PE_BUSY), and streams wait for events (EVENT). These two
+    are no waits of a kernel for another program of its launch.
+    """
 
     MESSAGE = 0
     CREDIT = 1
     SIGNAL = 2
     BARRIER = 3
+    PE_BUSY = 4
+    EVENT = 5
+
+    @property
+    def is_between_programs(self) -> bool:
+        """Whether a kernel waits for another program of its launch."""
+        return self <= SyncReason.BARRIER
+
+
+class HostCallKind(IntEnum):
+    """What the host's call of a stream does: a launch, a transfer of the host, or the record of an event or the wait
+    for one."""
+
+    LAUNCH = 0
+    WRITE = 1
+    READ = 2
+    COPY = 3
+    RECORD = 4
+    WAIT = 5
 
 
 class MessageKind(IntEnum):
@@ -60,13 +83,17 @@ class TableSchema(NamedTuple):
 
 ID_COLUMNS: Final = (
     "op_id", "depends_on", "first_op_id", "behind_op", "command_seq", "after_seq", "operand_seq", "take_seq",
-    "free_seq", "by_seq", "next_seq", "cause_seq",
+    "free_seq", "by_seq", "next_seq", "cause_seq", "first_seq", "end_seq",
 )  # fmt: skip
 """Columns that hold the ids of ops and the numbers of commands, which may be any numbers."""
 
 
 SYNC_TABLES: Final = ("sends", "signals", "waits")
 """The tables of programs that wait for each other. A log without such programs does not have the tables."""
+STREAM_TABLES: Final = ("calls", "reads")
+"""The tables of the host's streams. A log of a run without streams does not have the tables."""
+OPTIONAL_TABLES: Final = (*SYNC_TABLES, *STREAM_TABLES)
+"""The tables that a log has only where they have rows."""
 
 
 def _times(*names: str) -> tuple[tuple[str, str], ...]:
@@ -81,6 +108,7 @@ _KERNEL_TIMES: Final = "t_called_ps", "t_target_ps", "t_start_ps", "t_end_ps"
 _MESSAGE_TIMES: Final = "t_sent_ps", "t_arrived_ps"
 _SEND_TIMES: Final = "t_credit_ps", "t_rung_ps", "t_taken_ps", "t_freed_ps", "t_credited_ps"
 _SIGNAL_TIMES: Final = "t_call_ps", "t_sent_ps", "t_rung_ps"
+_CALL_TIMES: Final = "t_called_ps", "t_made_ps", "t_start_ps", "t_end_ps"
 
 LOG_TABLES: Final[Mapping[str, TableSchema]] = {
     "dependencies": TableSchema((("op_id", "<i8"), ("depends_on", "<i8"))),
@@ -178,8 +206,34 @@ LOG_TABLES: Final[Mapping[str, TableSchema]] = {
         codes={"reason": SyncReason, "cause": CallCause},
         ascending=("from_ps", "to_ps"),
     ),
+    "calls": TableSchema(
+        columns=(
+            ("number", "<i8"),
+            ("stream", "<i8"),
+            ("call_kind", "|i1"),
+            ("line", "<i4"),
+            ("launch", "<i8"),
+            ("event", "<i8"),
+            ("first_seq", "<i8"),
+            ("end_seq", "<i8"),
+            *_times(*_CALL_TIMES),
+        ),
+        texts=("line",),
+        codes={"call_kind": HostCallKind},
+        ascending=_CALL_TIMES,
+    ),
+    "reads": TableSchema(
+        columns=(
+            ("call", "<i8"),
+            ("owner", "<i8"),
+            ("offset", "<i8"),
+            ("rows", "<i8"),
+            ("row_nbytes", "<i8"),
+            ("stride", "<i8"),
+        ),
+    ),
 }
-"""The auxiliary tables by name, in the order of the digest. SYNC_TABLES come last there.
+"""The auxiliary tables by name, in the order of the digest. OPTIONAL_TABLES come last there.
 
 `dependencies`: op `op_id` follows op `depends_on`, whatever their bytes.
 
@@ -218,5 +272,17 @@ begun. Commands of the PE from number `next_seq` on come after the wait. The cal
 `from_ps`, and `cause` and `cause_seq` let the kernel make the call. A wait that took time ended `queue_ps` + `way_ps`
 after the bytes of the message were committed (`queue_ps` is the doorbell's time), after the slot was given back
 (`queue_ps`, the credit's time, comes first, then the way of the credit), or after the signal was sent (the way comes
-first, then the doorbell). A receipt and a wait for a signal have rows where they took no time, too.
+first, then the doorbell). A receipt and a wait for a signal have rows where they took no time, too. Two reasons have -1
+in the columns that are not named here. PE_BUSY: the launch of the host's call `next_seq`, at `line`, waited for PE
+`pe`, which launch `by_seq` had. EVENT: the stream `pe` waited, by call `next_seq`, for an event that the stream `other`
+recorded, by call `by_seq`.
+
+`calls`: call `number` of the host's streams, by their number in `stream`, in the order in which the calls ended. A copy
+without a stream has -1. The driver began with the call at `t_called_ps` and had made it at `t_made_ps`. Its work began
+at `t_start_ps`: a launch left the host, a transfer began, or a wait for an event began. The host knew of its end at
+`t_end_ps`. `launch` is the number of a launch, and `event` that of the event of a RECORD or WAIT. A WRITE or COPY has
+the commands from number `first_seq` on and before number `end_seq`. A READ comes after the commands before number
+`first_seq`.
+
+`reads`: bytes that the READ `call` read, a row for each block.
 """

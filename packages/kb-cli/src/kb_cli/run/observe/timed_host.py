@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kb_cli.run.base.progress import PASS_1, SET_UP, RunProgress
 from kb_dataexec.analysis import Element
-from kb_engine import Engine, Host, LaunchResult, Tensor, TensorRef
+from kb_engine import Engine, Host, Tensor, TensorRef
 
 
 class HostTimes(NamedTuple):
@@ -58,10 +58,10 @@ class TimedHost(Host):
         self._names: list[dict[int, str]] = []
         self._progress = progress
 
-    def launch(self, *args: Any, **options: Any) -> LaunchResult:
+    def launch(self, *args: Any, **options: Any) -> Any:
         """Launches a kernel as `Host.launch` does, and adds its seconds to `wall_s`."""
         began = perf_counter()
-        self._progress.begin(PASS_1, f"launch {number}" if (number := len(self.launches) + 1) > 1 else "")
+        self._progress.begin(PASS_1, f"launch {number}" if (number := len(self._names) + 1) > 1 else "")
         try:
             result = super().launch(*args, **options)
         finally:
@@ -86,10 +86,20 @@ class TimedHost(Host):
         address = tensor.addresses[0][0]
         return next((names[address] for names in reversed(self._names) if address in names), None)
 
-    def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
+    def write(self, tensor: Tensor, data: npt.NDArray[Any], **options: Any) -> Any:
         """Writes *data* to *tensor* as `Host.write` does, and reports the step."""
         self._progress.mention(SET_UP, f"placing {tensor.name}")
-        super().write(tensor, data)
+        return super().write(tensor, data, **options)
+
+    def _wait_for(self, call: Any = None) -> None:
+        """Simulates calls of streams as `Host` does, and adds the seconds to `wall_s`."""
+        if call is not None and call.has_ended:
+            return
+        began = perf_counter()
+        try:
+            super()._wait_for(call)
+        finally:
+            self.wall_s += perf_counter() - began
 
     def replicas(self, name: str, data: npt.NDArray[Any], *args: Any, **options: Any) -> list[Tensor]:
         """Places copies of *data* as `Host.replicas` does, and reports the step."""

@@ -24,6 +24,7 @@ CAUSES: Final = ("after_seq", "after", "operand_seq", "operand_ps")
 SLOTS: Final = ("input", "panel", "output", "registers", "accumulators")
 ENDING: Final[Mapping[str, str]] = {
     "kernels": "kernels", "messages": "messages", "sends": "sends", "signals": "signals", "waits": "kernel_waits",
+    "calls": "calls", "reads": "reads",
 }  # fmt: skip
 """The auxiliary tables that a chunk holds row by row, each with its name in a chunk, where `waits` are waits of ops."""
 KINDS: Final = ("records", "waits", "dispatches", "transfers")

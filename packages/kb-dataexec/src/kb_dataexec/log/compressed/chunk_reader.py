@@ -15,7 +15,7 @@ from kb_dataexec.log.compressed.expected_rows import RowSource
 from kb_dataexec.log.compressed.record_tables import command_table
 from kb_dataexec.log.compressed.row_maker import Chunk, RowMaker, n_finished
 from kb_dataexec.log.tables import LeftOut
-from kb_messages import SYNC_TABLES, LogError
+from kb_messages import OPTIONAL_TABLES, LogError
 
 _MOST_LEFT: Final = 1 << 20
 """The most rows that a chunk may leave for the next one. Source: assumed; 40 MB. Chunks of kb_engine leave none."""
@@ -55,7 +55,9 @@ class CompressedReader:
         commands = [decoded.commands[first_op] for first_op in sorted(decoded.commands)]
         finished = commands[: n_finished(commands, before_ps)]
         ending = {
-            name: tables[stored] for name, stored in ENDING.items() if len(tables[stored]) or name not in SYNC_TABLES
+            name: tables[stored]
+            for name, stored in ENDING.items()
+            if len(tables[stored]) or name not in OPTIONAL_TABLES
         }
         ending["commands"] = command_table(finished, decoded.intern)
         decoded.finish(finished)

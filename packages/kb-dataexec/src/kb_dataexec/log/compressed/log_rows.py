@@ -28,7 +28,7 @@ from kb_dataexec.log.compressed.compressed_rows import (
 from kb_dataexec.log.compressed.expected_rows import IsolatedRows, RowSource
 from kb_dataexec.log.compressed.record_tables import command_table, int_columns, table
 from kb_dataexec.log.compressed.row_maker import Places, RowMaker, n_finished
-from kb_messages import LOG_TABLES, SYNC_TABLES, PipelinePlan
+from kb_messages import LOG_TABLES, OPTIONAL_TABLES, PipelinePlan
 
 if TYPE_CHECKING:
     from kb_dataexec.log.writer import LogWriter
@@ -229,12 +229,14 @@ class LogRows(Generic[C]):
         self._n_taken += n_records - self.records.n_rows
 
     def _ended(self) -> dict[str, Array]:
-        """The rows of the tables in ENDING since the last call, by table. Empty SYNC_TABLES are left out.
+        """The rows of the tables in ENDING since the last call, by table. Empty OPTIONAL_TABLES are left out.
 
         Raises LogError for a time that does not fit 64 bits.
         """
         found = {
-            name: self._table_of(name, [*rows]) for name, rows in self.ended.items() if rows or name not in SYNC_TABLES
+            name: self._table_of(name, [*rows])
+            for name, rows in self.ended.items()
+            if rows or name not in OPTIONAL_TABLES
         }
         for rows in self.ended.values():
             rows.clear()
@@ -244,7 +246,7 @@ class LogRows(Generic[C]):
         """The table *name* of *rows*: the texts and the numbers of each row, both in the order of the columns."""
         schema = LOG_TABLES[name]
         n_texts = len(schema.texts)
-        texts = iter(int_columns((self._numbers(each) for each, _ in rows), n_texts))
+        texts = iter(int_columns((self._numbers(each) for each, _ in rows), n_texts) if n_texts else ())
         numbers = iter(int_columns((each for _, each in rows), len(schema.columns) - n_texts))
         return table(name, [next(texts if column in schema.texts else numbers) for column, _ in schema.columns])
 

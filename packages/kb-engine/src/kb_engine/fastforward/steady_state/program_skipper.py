@@ -18,6 +18,7 @@ from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.state_rules import can_visit_state, works_for_virtual_addresses_alone
 from kb_engine.fastforward.isolated.isolated_commands import LEAST_ISOLATED_STAGES
+from kb_engine.fastforward.refusals import OTHERS_UNDER_WAY
 from kb_engine.fastforward.replay import Templates
 from kb_engine.fastforward.steady_state.cycle_search import CycleSearch
 from kb_engine.fastforward.steady_state.period_skipper import PeriodSkipper
@@ -86,6 +87,7 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
         self._n_snapshots = 0
         self._on_issue = on_issue
         self.skipped_commands = 0
+        self._n_begun = session.under_way.n_begun
         self._found_other = self._has_state = self._lacks_state = self._has_too_many = False
         self._lacks_records: SkipRefusal | None = None
         session.keep_commands(session.recorder is None and session.listeners.on_issue_again is not None)
@@ -114,7 +116,12 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
     @property
     def is_searching(self) -> bool:
         """Whether programs have templates, and no program was skipped so far."""
-        return not self.skipped and self._templates.why_not is None
+        return not self.skipped and self._templates.why_not is None and not self._has_company
+
+    @property
+    def _has_company(self) -> bool:
+        """Whether another launch, or a transfer of the host, has begun since the begin of this launch."""
+        return self._session.under_way.n_begun != self._n_begun
 
     @property
     def why_not(self) -> SkipRefusal | None:
@@ -126,6 +133,8 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
         refused = [each for each in self._every_block() if not can_visit_state(each)]
         if refused:
             return why_no_state(refused[0])
+        if self._has_company:
+            return OTHERS_UNDER_WAY
         if self._found_other:
             return SkipRefusal(
                 "later programs use other banks or blocks, or conflict with other commands, than earlier programs",
@@ -151,7 +160,7 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
         launch = self._launch
         if len(launch.taken) - self._n_taken_before >= len(self._pes):
             self._n_taken_before = len(launch.taken)
-            if launch.queued > len(self._pes):
+            if launch.queued > len(self._pes) and not self._has_company:
                 self._clock.call_next(self._search_period, None)
         if launch.queued <= len(self._pes):
             self._release_records()
@@ -159,6 +168,9 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
     def _search_period(self, _: object) -> None:
         """Searches a period, between two events, after PEs have taken programs in the event before."""
         clock = self._clock
+        if self._has_company:
+            self._release_records()
+            return
         if self.kept > _MOST_PROGRAMS or len(self._session.kept or ()) > _MOST_COMMANDS:
             self._restart()
         entries = clock.entries(_MOST_ENTRIES)

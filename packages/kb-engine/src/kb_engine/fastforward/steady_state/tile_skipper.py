@@ -14,6 +14,7 @@ from kb_dataexec.log.compressed import LogMark
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import Feeding
+from kb_engine.fastforward.refusals import OTHERS_UNDER_WAY
 from kb_engine.fastforward.steady_state.cycle_search import SparseCycleSearch
 from kb_engine.fastforward.steady_state.period_skipper import PeriodSkipper
 from kb_engine.fastforward.steady_state.tile_kinds import TileKinds
@@ -22,6 +23,7 @@ from kb_engine.fastforward.steady_state.tile_snapshot import TileShift, TileSnap
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal, SlowPathCount, SlowPathReasons
+from kb_engine.program.session import UnderWay
 from kb_engine.timing.clock import Clock
 
 LEAST_TILES: Final = 800
@@ -44,10 +46,16 @@ _Search: TypeAlias = SparseCycleSearch[TileSnapshot]
 
 
 class TileSkipper(PeriodSkipper[TileSnapshot, TileShift]):
-    """Skips tiles of the command of *path*, on *clock*. *recorder* repeats the records, if there is a log."""
+    """Skips tiles of the command of *path*, on *clock*, until something else gets under way beside its launch.
 
-    def __init__(self, clock: Clock, path: TilePath, feeding: Feeding, recorder: Recorder | None) -> None:
+    *recorder* repeats the records, if there is a log.
+    """
+
+    def __init__(
+        self, clock: Clock, path: TilePath, feeding: Feeding, recorder: Recorder | None, under_way: UnderWay
+    ) -> None:
         super().__init__(clock, recorder)
+        self._under_way, self._n_begun = under_way, under_way.n_begun
         plan = path.command.shared_plan
         self._path = path
         self._feeding = feeding
@@ -75,6 +83,9 @@ class TileSkipper(PeriodSkipper[TileSnapshot, TileShift]):
 
     def _search_period(self, made: int) -> None:
         """Searches a period, between two events, after tile number `made - 1` was made."""
+        if self._under_way.n_begun != self._n_begun:
+            self._release_records()
+            return
         entries = self._clock.few_entries
         if entries is None:
             self._plan_search(made + self._pause)
@@ -165,10 +176,12 @@ _TILES: Final = "tiles of a command"
 class CommandSkipper:
     """Begins a TileSkipper for each command of *chip* with many tiles on blocks that describe their state.
 
-    *reasons* collects the refusals that are known before the first tile.
+    *reasons* collects the refusals that are known before the first tile. No TileSkipper begins while *under_way* has
+    more than one launch.
     """
 
-    def __init__(self, chip: Chip, recorder: Recorder | None, reasons: SlowPathReasons) -> None:
+    def __init__(self, chip: Chip, recorder: Recorder | None, reasons: SlowPathReasons, under_way: UnderWay) -> None:
+        self._under_way = under_way
         self._chip = chip
         self._recorder = recorder
         self._skippers: list[TileSkipper] = []
@@ -202,12 +215,15 @@ class CommandSkipper:
         """Begins a search over the tiles of *command*, which *feeding* feeds on the PE of *blocks*."""
         if self._is_paused or command.shared_plan.n_tiles < LEAST_TILES:
             return
+        if not self._under_way.is_one:
+            self._reasons.note(_TILES, "", OTHERS_UNDER_WAY._replace(line=command.submitted.line), 1)
+            return
         chip = self._chip
         path = tile_path_of(command, chip.components, blocks, chip.fabric)
         if isinstance(path, SkipRefusal):
             submitted = command.submitted
             self._reasons.note(_TILES, "", path._replace(line=submitted.line), 1)
             return
-        skipper = TileSkipper(chip.clock, path, feeding, self._recorder)
+        skipper = TileSkipper(chip.clock, path, feeding, self._recorder, self._under_way)
         self._skippers.append(skipper)
         skipper.begin()
