@@ -4,28 +4,18 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from qkv import projected
 from running import TOPOLOGIES, Ran, check_ops
 
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
 from kb_models.models.builder import Builder
 from kb_models.models.rotation import Rotation
-from kb_models.ops import Heads, KvCache, normal
+from kb_models.ops import Heads, KvCache
 from kb_models.ops.key_shares import LEAST_KEYS, key_shares
 from kb_topology import loads_topology
 
 CUBES = "heads=cube,kv_heads=cube"
-
-
-def projected(m: Builder, rows: int, heads: Heads, row_axis: str = "batch") -> tuple[Value, Value, Value]:
-    """Queries, keys and values as projections leave them."""
-    found = []
-    for name, count, axis in (("q", heads.heads, "heads"), *((each, heads.kv_heads, "kv_heads") for each in "kv")):
-        shape, axes = (rows, count * heads.head_dim), (row_axis, axis)
-        parts = m.mesh.parts(shape, axes, (1, heads.head_dim))
-        content = normal(shape, 1.0, m.dtype)
-        found.append(Value(name=name, shape=shape, dtype=m.dtype, parts=parts, axes=axes, content=content))
-    return found[0], found[1], found[2]
 
 
 def decode(

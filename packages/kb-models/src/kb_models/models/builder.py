@@ -25,6 +25,8 @@ from kb_models.ops import (
     Norm,
     Op,
     Pool,
+    PrefillAttention,
+    Rope,
     RopeAppend,
     Rows,
     Sum,
@@ -151,6 +153,29 @@ class Builder:
         """X W with *n* columns on *axis*. Where *x* is split along K, an all_reduce sums the parts."""
         y = self.add(Linear(self.name(name), self.mesh, x, n, axis))
         return self.add(AllReduce(f"{y.name}.all_reduce", self.mesh, y)) if len(y.shape) == 3 else y
+
+    def prefill_attention(
+        self,
+        name: str,
+        qkv: tuple[Value, Value, Value],
+        heads: Heads,
+        sequences: int,
+        *,
+        causal: bool = True,
+        rotation: Rotation | None = None,
+    ) -> Value:
+        """The rows of *qkv*, of as many tokens for each of *sequences*, attend to each other: (rows, heads * d).
+
+        With *rotation*, queries and keys are turned in a launch before. Keys and values stay where they are, as a
+        cache.
+        """
+        q, k, v = qkv
+        if rotation is not None:
+            frequencies = rotation.frequencies(heads.head_dim)
+            rope = Rope(f"{self.name(name)}.rope", self.mesh, q, k, heads, frequencies, sequences)
+            self.add(rope)
+            q, k = rope.writes
+        return self.add(PrefillAttention(self.name(name), self.mesh, (q, k, v), heads, sequences, causal))
 
     def decode_attention(
         self,

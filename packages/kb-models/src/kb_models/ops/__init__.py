@@ -18,6 +18,7 @@ from kb_models.ops.norm import Norm as Norm
 from kb_models.ops.op import Op as Op
 from kb_models.ops.op import Read as Read
 from kb_models.ops.others import other_op as other_op
+from kb_models.ops.prefill_attention import PrefillAttention as PrefillAttention
 from kb_models.ops.rope import Rope as Rope
 from kb_models.ops.rope_append import RopeAppend as RopeAppend
 from kb_models.ops.rows import Rows as Rows

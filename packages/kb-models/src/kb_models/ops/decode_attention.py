@@ -59,7 +59,7 @@ def kernel(
         masks = [[mask_of(tl, step, sizes) for step in chunk] for chunk in job.chunks]
         found = merged(tl, attended(tl, queries, masks, loads, scale), job.programs, scale)
         if found is not None:
-            heads = (found.values / found.total).to(out[0].dtype)
+            heads = (found.values * (1.0 / found.total)).to(out[0].dtype)
             stores += [tl.store_async(*placed(out, heads, block, sizes.head_dim)) for block in job.results]
     wait_for(tl, stores)
 
@@ -171,7 +171,7 @@ class DecodeAttention(Op):
         rows, cols = (pair.sequence, pair.sequence + 1), (pair.head * width, (pair.head + 1) * width)
         queries = tuple(cover(self.q.parts, span.cube, rows, cols))
         results = tuple(overlaps(self.y.parts, rows, cols)) if span.program == pair.programs[0] else ()
-        chunks = tuple(tuple(chunk) for chunk in chunks_of(self._steps(span, step)))
+        chunks = tuple(tuple(chunk) for chunk in chunks_of(self._steps(span, step), self.cache.heads.group))
         return Job(queries, span, chunks, pair.programs, results)
 
     def _steps(self, span: Span, step: int) -> list[Step]:

@@ -17,9 +17,9 @@ BLOCK: Final = 512
 512, 13.8 us in steps of 256, and 14.9 us in steps of 1024."""
 AHEAD: Final = 2
 """The steps that are loaded ahead."""
-STEPS: Final = 2
-"""The steps of keys whose scores are made before their values are loaded. Source: measured; with 1 a PE takes 13.6 us,
-with 2 13.5 us."""
+FEW_ROWS: Final = 16
+"""Queries up to which two steps of keys have their scores made before their values are loaded. Source: measured; 4
+queries of 2048 keys take 13.5 us on a PE of one_sip, and 13.6 us with a step at a time. For more, steps are longer."""
 
 
 class Found(NamedTuple):
@@ -49,7 +49,7 @@ def attended(tl: Any, queries: Any, chunks: Sequence[Sequence[Any]], loads: Iter
 
 def score(tl: Any, queries: Any, keys: Any, mask: Any) -> Any:
     """The products of *queries* and *keys* in f32, and minus infinity where *mask* is false."""
-    x = tl.composite("gemm", queries, keys.T, epilogue=in_f32(tl, keys))
+    x = product(tl, queries, keys.T)
     return x if mask is None else tl.where(mask, x, float("-inf"))
 
 
@@ -58,16 +58,19 @@ def weighted(tl: Any, scores: Sequence[Any], shift: Any, loads: Iterator[Any], s
     total: Any = None
     sums = []
     for each in scores:
-        powers = tl.exp(tl.fma(each, scale, shift))
-        total = tl.sum(powers, axis=1) if total is None else total + tl.sum(powers, axis=1)
         values = next(loads)
-        sums.append(tl.composite("gemm", powers.to(values.dtype), values, epilogue=in_f32(tl, values)))
+        powers = tl.exp(tl.fma(each, scale, shift)).to(values.dtype)
+        sums.append(product(tl, powers, values))
+        # of the rounded powers, which lie in TCM: a sum of the powers themselves would compute them again
+        here = tl.sum(powers.to("f32"), axis=1)
+        total = here if total is None else total + here
     return total, sum(sums[1:], start=sums[0])
 
 
-def in_f32(tl: Any, factor: Any) -> list[Any]:
-    """The epilogue that keeps a product of *factor* in f32, in which it was summed."""
-    return [] if factor.dtype is DType.F32 else [tl.cast("f32")]
+def product(tl: Any, a: Any, b: Any) -> Any:
+    """*a* times *b* in f32: a composite, because its fetches overlap with the command before, and those of a dot do
+    not."""
+    return tl.composite("gemm", a, b, epilogue=[] if a.dtype is DType.F32 else [tl.cast("f32")])
 
 
 def joined(tl: Any, one: Found, other: Found, scale: float) -> Found:
@@ -110,17 +113,39 @@ def unpacked(message: Any, rows: int, width: int) -> Found:
     return Found(largest.reshape(rows, 1), total.reshape(rows, 1), values.reshape(rows, width))
 
 
+def rows_for(host: Host, most: int, head_dim: int, dtype: DType) -> int:
+    """The rows of queries that a program takes at a time, up to *most*: those for which queries, sums and results take
+    a quarter of TCM at most."""
+
+    def need(rows_of_queries: int) -> int:
+        return 4 * rows_of_queries * head_dim * (2 * dtype.nbytes + 20)
+
+    return host.fitted(need, rows_of_queries=(None, most))["rows_of_queries"]
+
+
 def steps_for(host: Host, rows: int, keys: int, head_dim: int, dtype: DType) -> int:
     """The keys of a step, for *rows* queries: as many as fit, up to 512 and to *keys*."""
 
     def need(keys_of_a_step: int) -> int:
-        # steps on the way, in use, and the one before; scores, powers in f32, and powers in dtype; sums of steps
-        loaded = (AHEAD + 3) * keys_of_a_step * head_dim * dtype.nbytes
-        return loaded + STEPS * rows * keys_of_a_step * (8 + dtype.nbytes) + 4 * rows * head_dim * (STEPS + 4)
+        # steps on the way, in use, and the one before; scores and powers; sums of steps; a third stays free, because
+        # steps of different sizes leave gaps
+        loaded = (AHEAD + 2) * keys_of_a_step * head_dim * dtype.nbytes
+        steps = steps_of_chunk(rows)
+        return (
+            3
+            * (loaded + steps * rows * (keys_of_a_step * (4 + dtype.nbytes) + 4 * head_dim) + 16 * rows * head_dim)
+            // 2
+        )
 
     return host.fitted(need, keys_of_a_step=(None, max(1, min(BLOCK, keys))))["keys_of_a_step"]
 
 
-def chunks_of(steps: Sequence[Any]) -> list[Sequence[Any]]:
-    """*steps* in chunks of `STEPS`."""
-    return [steps[at : at + STEPS] for at in range(0, len(steps), STEPS)]
+def chunks_of(steps: Sequence[Any], rows: int) -> list[Sequence[Any]]:
+    """*steps* in chunks for *rows* queries."""
+    most = steps_of_chunk(rows)
+    return [steps[at : at + most] for at in range(0, len(steps), most)]
+
+
+def steps_of_chunk(rows: int) -> int:
+    """The steps of a chunk for *rows* queries."""
+    return 2 if rows <= FEW_ROWS else 1
