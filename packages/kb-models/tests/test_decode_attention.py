@@ -12,7 +12,7 @@ from kb_models.layout import Mesh, Value
 from kb_models.models.builder import Builder
 from kb_models.models.rotation import Rotation
 from kb_models.ops import Heads, KvCache
-from kb_models.ops.key_shares import LEAST_KEYS, key_shares
+from kb_models.ops.attention.key_shares import LEAST_KEYS, key_shares
 from kb_topology import loads_topology
 
 CUBES = "heads=cube,kv_heads=cube"

@@ -12,7 +12,7 @@ from kb_models.layout import Mesh, Value
 from kb_models.models.builder import Builder
 from kb_models.models.rotation import Rotation
 from kb_models.ops import Heads, PrefillAttention
-from kb_models.ops.prefill_attention import Work, balanced
+from kb_models.ops.attention.prefill import Work, balanced
 
 CUBES = "heads=cube,kv_heads=cube"
 

@@ -12,12 +12,12 @@ from msgspec import Struct
 from kb_engine import Host, TensorRef
 from kb_models.layout import Block, Mesh, Tensors, Value, cover, overlaps
 from kb_models.layout.value import Array
-from kb_models.ops.flash_attention import AHEAD, attended, chunks_of, merged, steps_for
-from kb_models.ops.heads import Heads, attention, attention_tolerance
-from kb_models.ops.kv_cache import KvCache, Pair, Span
+from kb_models.ops.attention.flash import AHEAD, attended, chunks_of, merged, steps_for
+from kb_models.ops.attention.heads import Heads, attention, attention_tolerance
+from kb_models.ops.attention.kv_cache import KvCache, Pair, Span
+from kb_models.ops.attention.rope import wait_for
+from kb_models.ops.attention.rope_append import CacheSizes, Move, moves_of_new, row_of_new_key
 from kb_models.ops.op import Op, Read
-from kb_models.ops.rope import wait_for
-from kb_models.ops.rope_append import CacheSizes, Move, moves_of_new, row_of_new_key
 
 
 class Step(Struct, frozen=True):

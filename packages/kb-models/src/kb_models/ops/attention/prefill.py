@@ -13,10 +13,10 @@ from kb_messages import BenchmarkError
 from kb_models.layout import Block, Mesh, Tensors, Value, cover, cut
 from kb_models.layout.cover import Range
 from kb_models.layout.value import Array, Bounds
-from kb_models.ops.flash_attention import AHEAD, attended, chunks_of, rows_for, steps_for
-from kb_models.ops.heads import Heads, attention, attention_tolerance
+from kb_models.ops.attention.flash import AHEAD, attended, chunks_of, rows_for, steps_for
+from kb_models.ops.attention.heads import Heads, attention, attention_tolerance
+from kb_models.ops.attention.rope import wait_for
 from kb_models.ops.op import Op, Read
-from kb_models.ops.rope import wait_for
 
 ROWS: Final = (64, 32, 16)
 """The rows of the GEMM array that a job may fill: tokens times heads of one key head. Source: the arrays of the bundled

@@ -11,8 +11,8 @@ from msgspec import Struct
 from kb_messages import DType
 from kb_models.layout import Mesh, Part, Place, Value
 from kb_models.layout.value import Array
-from kb_models.ops.heads import Heads
-from kb_models.ops.key_shares import key_shares
+from kb_models.ops.attention.heads import Heads
+from kb_models.ops.attention.key_shares import key_shares
 from kb_models.ops.linear import normal
 from kb_models.ops.op import Read
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kb_models.layout import Cube, Mesh, Value, cut
 from kb_models.layout.cover import Range
-from kb_models.ops.heads import Heads
+from kb_models.ops.attention.heads import Heads
 
 LEAST_KEYS: Final = 128
 """Keys are split over PEs in multiples of as many. Source: measured on one_sip; a merge of two parts takes as long as

@@ -12,9 +12,9 @@ from kb_engine import Host, TensorRef
 from kb_messages import DType
 from kb_models.layout import Block, Mesh, Part, Tensors, Value, cover
 from kb_models.layout.value import Array
-from kb_models.ops.kv_cache import KvCache, Span
+from kb_models.ops.attention.kv_cache import KvCache, Span
+from kb_models.ops.attention.rope import angles_of, rotated, rotation_tolerance, turned, wait_for
 from kb_models.ops.op import Op, Read
-from kb_models.ops.rope import angles_of, rotated, rotation_tolerance, turned, wait_for
 
 Q, K, V = range(3)
 """The places of queries, keys and values in lists of the three."""

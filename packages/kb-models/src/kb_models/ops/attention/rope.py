@@ -16,7 +16,7 @@ from kb_engine import Host, TensorRef
 from kb_messages import DType
 from kb_models.layout import Mesh, Tensors, Value, cut
 from kb_models.layout.value import Array
-from kb_models.ops.heads import Heads
+from kb_models.ops.attention.heads import Heads
 from kb_models.ops.op import Op, Read
 
 STEP: Final = 64
