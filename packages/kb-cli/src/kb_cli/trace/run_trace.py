@@ -46,7 +46,8 @@ def run_trace(
     ops = found.log.ops if shown.pe is None else _of_pe(found.log.ops, strings, shown.pe)
     services = with_flows(op_slices(ops, strings, str(found.folder)), found.log.tables.get("sends"))
     of_kernels = [_of_one(each, shown.pe) for each in talk_slices(found.log)]
-    tables = [*of_kernels, services, launch_slices(found.run.results.launches)]
+    results = found.run.results
+    tables = [*of_kernels, services, launch_slices(results.launches, results.workload_ops or ())]
     if path is not None:
         tables.insert(0, _of_one(path_slices(path()), shown.pe))
     of_pes = tables[:-1]

@@ -7,7 +7,7 @@ whose bytes held it. Launches have a track from the host's call to its answer, a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.run.base.result import LaunchTimes
+from kb_cli.run.base.workload_result import OpResult
 from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.arrange import LAUNCHES, MEMORIES, is_pe, pe_order
 from kb_cli.trace.pairs import number_pairs
@@ -194,19 +195,44 @@ def _size_of(digits: str) -> tuple[int, str]:
     return len(significant), significant
 
 
-_PLACES = (TrackPlace(LAUNCHES, "call to answer"), TrackPlace(LAUNCHES, "kernels"))
+_PLACES = (TrackPlace(LAUNCHES, "call to answer"), TrackPlace(LAUNCHES, "kernels"), TrackPlace(LAUNCHES, "ops"))
 
 
-def launch_slices(launches: Sequence[LaunchTimes]) -> Slices:
-    """Returns both tracks of *launches*. A slice has its exact picoseconds and the number of PEs."""
+def launch_slices(launches: Sequence[LaunchTimes], ops: Sequence[OpResult] = ()) -> Slices:
+    """Returns the tracks of *launches*: calls, kernels, and the *ops* of a workload by name.
+
+    A slice has its exact picoseconds and the number of PEs. An op lasts from the start of its first kernel to the end
+    of its last one; where launches overlap, an op begins when the one before has ended.
+    """
     n = len(launches)
     spans = [(each.call_ns, each.response_ns) for each in launches] + [
         (each.start_ns, each.end_ns) for each in launches
     ]
-    start, end = np.array([[_ps(start), _ps(end)] for start, end in spans], np.int64).reshape(-1, 2).T
-    arguments = {"start_ps": start, "end_ps": end, "pes": np.array([each.pes for each in launches] * 2, np.int64)}
-    names = [f"launch {number}" for number in range(n)]
-    return Slices(_PLACES, np.repeat([0, 1], n), start, end, np.tile(np.arange(n), 2), names, arguments)
+    times = [(_ps(start), _ps(end)) for start, end in spans]
+    pes = [each.pes for each in launches] * 2
+    tracks, names = [0] * n + [1] * n, [f"launch {number}" for number in range(n)]
+    numbers = [*range(n), *range(n)]
+    for op, begin, last, most_pes in _op_spans(launches, ops):
+        times.append((begin, last))
+        pes.append(most_pes)
+        tracks.append(2)
+        numbers.append(len(names))
+        names.append(op.name)
+    start, end = np.array(times, np.int64).reshape(-1, 2).T
+    arguments = {"start_ps": start, "end_ps": end, "pes": np.array(pes, np.int64)}
+    return Slices(_PLACES, np.array(tracks, np.int64), start, end, np.array(numbers, np.int64), names, arguments)
+
+
+def _op_spans(launches: Sequence[LaunchTimes], ops: Sequence[OpResult]) -> Iterator[tuple[OpResult, int, int, int]]:
+    """Yields each of *ops* that lasts, with its begin, its end, and its most PEs."""
+    free_ps = 0
+    for op in ops:
+        mine = launches[op.first_launch : op.end_launch]
+        begin = max(free_ps, min((_ps(each.start_ns) for each in mine), default=0))
+        last = max((_ps(each.end_ns) for each in mine), default=0)
+        if last > begin:
+            free_ps = last
+            yield op, begin, last, max(each.pes for each in mine)
 
 
 WAITS, RECEIPTS = "waits for other PEs", "messages"

@@ -34,6 +34,18 @@ def by_words(table: LaneTable, name: str) -> Kinds:
     return _costliest(name, number[table.slices.name], texts, table.busy_ps())
 
 
+MOST_NAMES: Final = 200
+"""The most names of a lane whose slices all have their own name. A kind is a byte."""
+
+
+def by_every_word(table: LaneTable) -> Kinds:
+    """Returns kinds by the stage of each slice, each stage with its own: colours come again where there are many."""
+    texts = list(dict.fromkeys(table.stages))
+    place = {text: at for at, text in enumerate(texts)}
+    number = np.array([place[word] for word in table.stages], np.uint8)
+    return Kinds(STAGE, number[table.slices.name], texts)
+
+
 def by_command(table: LaneTable) -> Kinds:
     """Returns kinds that differ between a command and the few before and after it."""
     number = np.maximum(table.slices.arguments["command"], 0) % OWN_COLOURS

@@ -91,7 +91,8 @@ class OpenedRun:
         if source.log is None:
             got = f"a run whose op log was not kept ({source.run.keep.why})"
             raise RunFolderError(str(source.folder), got, "one", "run it again with --keep all")
-        return RunTimeline(source.folder, source.log, source.run.results.launches)
+        results = source.run.results
+        return RunTimeline(source.folder, source.log, results.launches, of_workload=results.workload_ops or ())
 
 
 _MOST: Final = 3

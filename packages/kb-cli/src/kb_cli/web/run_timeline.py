@@ -9,12 +9,23 @@ from typing import Final
 import numpy as np
 
 from kb_cli.run.base.result import LaunchTimes
+from kb_cli.run.base.workload_result import OpResult
 from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.critical_path import segment_name, segment_texts
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.slices import launch_slices, memory_slices, op_slices, wait_slices
 from kb_cli.trace.tracks import Slices, TrackPlace
-from kb_cli.web.colourings import COMMAND, PATH, STAGE, by_command, by_one_line, by_path, by_words
+from kb_cli.web.colourings import (
+    COMMAND,
+    MOST_NAMES,
+    PATH,
+    STAGE,
+    by_command,
+    by_every_word,
+    by_one_line,
+    by_path,
+    by_words,
+)
 from kb_cli.web.lane_table import Kinds, LaneTable
 from kb_cli.web.lazy_parts import LazyParts
 from kb_dataexec import OpLog
@@ -32,12 +43,20 @@ _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
 
 class RunTimeline:
     """The lanes of *log*, the log of the run in *folder*. *launches* are the launches of its run.json, none without
-    one.
+    one, and *of_workload* the ops of a workload.
 
     *goes_on* says that the run was not over when its log was read.
     """
 
-    def __init__(self, folder: Path, log: OpLog, launches: list[LaunchTimes], goes_on: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        log: OpLog,
+        launches: list[LaunchTimes],
+        goes_on: bool = False,
+        of_workload: Sequence[OpResult] = (),
+    ) -> None:
+        self.workload_ops = of_workload
         self.folder, self.log, self.launches, self._goes_on = folder, log, launches, goes_on
         self._parts = LazyParts()
         ops = log.ops
@@ -97,8 +116,10 @@ class RunTimeline:
         return LaneTable(slices, *_words([name.partition(": ")[2] for name in slices.names]))
 
     def _launches(self) -> LaneTable:
-        slices = launch_slices(self.launches)
-        return LaneTable(slices, ["launch"] * len(slices.names), [""] * len(slices.names))
+        slices = launch_slices(self.launches, self.workload_ops)
+        has_room = len(self.workload_ops) < MOST_NAMES
+        kinds = {op.name: op.name if has_room else op.kind for op in self.workload_ops}
+        return LaneTable(slices, [kinds.get(name, "launch") for name in slices.names], [""] * len(slices.names))
 
     def _critical(self) -> LaneTable:
         """Returns one lane: the paths of launches do not overlap."""
@@ -138,6 +159,8 @@ class RunTimeline:
         Tables other than the table of ops have colours by stage.
         """
         wanted = colouring if name == OPS else STAGE
+        if name == LAUNCHES and line is None:
+            return self._parts.part((name, STAGE), lambda: by_every_word(self.table(name)))
         key = name, wanted if line is None else f"only {line}"
         return self._parts.part(key, lambda: self._new_kinds(self.table(name), wanted, line))
 

@@ -24,6 +24,45 @@ OPS_TEXT: Final = (
     "of the critical path."
 )
 
+WORK_TEXT: Final = (
+    "What the algorithm needs: operations, operands and results once, and the weights and caches among them. The first "
+    "lever is the change of the chip that gains most for the op."
+)
+PARTS_TEXT: Final = (
+    "The kernels of each part and the gaps in front of its launches, once, and as often as they stand in the model."
+)
+
+
+class CellTable(Struct, frozen=True, kw_only=True):
+    """A table of cells with its title and the sentence below it. Columns of the numbers in `wide` hold text, too."""
+
+    title: str
+    text: str
+    headers: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    wide: tuple[int, ...] = ()
+
+
+def cell_tables(
+    ops: list[OpResult] | UnsetType, model: ModelTimes | UnsetType, whole_ps: int, most: int
+) -> list[CellTable]:
+    """Returns the tables of *ops*, with rows of their own for *most* of them: times, work, kinds, and the parts of
+    *model*. None for a run without ops. *whole_ps* is the time of the run from the first call to the last answer.
+    """
+    if isinstance(ops, UnsetType) or not ops:
+        return []
+    times, work = list(op_rows(ops, whole_ps, most)), list(work_rows(ops, most))
+    found = [
+        CellTable(title="Ops", text=OPS_TEXT, headers=OP_HEADERS, rows=times, wide=(6,)),
+        CellTable(title="Work of the ops", text=WORK_TEXT, headers=WORK_HEADERS, rows=work, wide=(5,)),
+    ]
+    if len({op.kind for op in ops}) > 1:
+        found.append(CellTable(title="Kinds of ops", text="", headers=KIND_HEADERS, rows=list(kind_rows(ops))))
+    if isinstance(model, ModelTimes):
+        rows = list(part_rows(model))
+        found.append(CellTable(title="The model", text=PARTS_TEXT, headers=PART_HEADERS, rows=rows))
+    return found
+
 
 class ShownOps(Struct, frozen=True, kw_only=True):
     """The ops with rows of their own, in their order, and the ops `rest`, which share one row."""
@@ -115,6 +154,15 @@ def model_rows(model: ModelTimes) -> Iterator[tuple[str, str]]:
     through = f"{quantity(model.floor_nbytes, 'B')} of weights and caches once through all HBM"
     times = f"; the model takes {model.total_ps / model.floor_ps:.2f} times as long" if model.floor_ps else ""
     yield "floor", f"{duration(model.floor_ps)}{_rate(model.floor_items_per_s, model.unit)}: {through}{times}"
+
+
+def model_figures(model: ModelTimes) -> Iterator[tuple[str, str]]:
+    """Yields the figures of *model* for the head of a page: its time, its rate, and the floor."""
+    yield TIME_NAMES[model.phase], duration(model.total_ps)
+    if model.items_per_s is not None:
+        yield "rate", rate_text(model.items_per_s, model.unit)
+    if model.floor_ps:
+        yield "over the floor", f"{model.total_ps / model.floor_ps:.2f}x of {duration(model.floor_ps)}"
 
 
 def step_text(model: ModelTimes) -> str:

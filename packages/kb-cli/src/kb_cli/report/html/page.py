@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
+from kb_cli.report.elements.op_cells import cell_tables, model_figures
 from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, joined, table
 from kb_cli.report.elements.shared_tables import (
     REMEDY_HEADERS,
@@ -25,6 +26,7 @@ from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_cli.report.tables.report_tables import NO_LEVERS
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import ChosenTile
+from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.terminal.units import duration, percent, quantity, value_text
 from kb_cli.whatif.lever_chances import TriedLever
 
@@ -32,6 +34,16 @@ _LANE_PX = 16
 _PE_PARTS = 4
 _ABOVE, _BELOW = 3, 1
 """The lines of source that are shown above and below a line with a cost."""
+
+
+ALL_OPS = 1_000_000
+"""More ops than a run has: pages list them all."""
+
+
+def ops_sections(report: TimeReport) -> list[Markup]:
+    """Returns the sections on the ops of a workload and on its model; none for any other benchmark."""
+    found = cell_tables(report.workload_ops, report.model, report.whole_ps, ALL_OPS)
+    return [section(each.title, each.text, table(each.headers, each.rows, wide=each.wide)) for each in found]
 
 
 def path_section(report: TimeReport) -> Markup:
@@ -266,6 +278,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         *([element("p", report.frame, class_="soft")] if report.frame else []),
         *([element("p", f"Latency on a device: {report.band}", class_="soft")] if report.band else []),
         *(element("p", note, class_="note") for note in report.notes),
+        *ops_sections(report),
         path_section(report),
         speed_section(report),
         *([remedies_section(report.remedies)] if isinstance(report.remedies, list) and report.remedies else []),
@@ -287,6 +300,8 @@ def _figures(report: TimeReport) -> Markup:
     figures: list[tuple[str, str]] = [("latency of the kernels", duration(report.latency_ps))]
     if report.total_ps != report.latency_ps:
         figures.append(("from call to answer", duration(report.total_ps)))
+    if isinstance(report.model, ModelTimes):
+        figures += model_figures(report.model)
     if report.flops:
         figures.append(("achieved", quantity(report.achieved_flops, "FLOP/s")))
     if report.speed_of_light:

@@ -10,8 +10,11 @@ from kb_cli.compare.op_changes import op_changes
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import RooflineChart
 from kb_cli.report.data.run_report import ReportLine, TimeReport, with_known_levers
+from kb_cli.report.elements.op_cells import CellTable, cell_tables, model_figures
 from kb_cli.report.elements.shared_tables import ROOF_HEADERS, roof_cells
+from kb_cli.report.html.page import ALL_OPS
 from kb_cli.report.pictures.roofline_picture import roofline_picture
+from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.web.answer import WebAnswer, json_answer
 from kb_cli.web.web_request import WebRequest
 from kb_cli.whatif.known_levers import known_levers
@@ -19,11 +22,16 @@ from kb_cli.whatif.lever_chances import TriedLever
 
 
 class WebOverview(Struct, frozen=True, kw_only=True):
-    """The report of the run, called `name`, whose folder is `folder`."""
+    """The report of the run, called `name`, whose folder is `folder`.
+
+    Of a workload, `model` has the figures of the model, each a name and a text, and `tables` those of its ops.
+    """
 
     name: str
     folder: str
     report: TimeReport
+    model: list[tuple[str, str]]
+    tables: list[CellTable]
 
 
 class WebLevers(Struct, frozen=True, kw_only=True):
@@ -37,7 +45,10 @@ def overview(asked: WebRequest) -> WebAnswer:
     """Answers with the report of the run."""
     run = asked.run
     report = with_known_levers(run.report, run.source)
-    return json_answer(WebOverview(name=run.place.name, folder=str(run.place.path), report=report))
+    model = list(model_figures(report.model)) if isinstance(report.model, ModelTimes) else []
+    tables = cell_tables(report.workload_ops, report.model, report.whole_ps, ALL_OPS)
+    found = WebOverview(name=run.place.name, folder=str(run.place.path), report=report, model=model, tables=tables)
+    return json_answer(found)
 
 
 def levers(asked: WebRequest) -> WebAnswer:

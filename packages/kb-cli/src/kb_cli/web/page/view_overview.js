@@ -9,16 +9,17 @@ const LEAST = 0.001;
 const PARTS = 4;
 
 export async function show(place, page) {
-    const {report, folder} = await json("overview", {run: page.state.run});
+    const {report, folder, model, tables} = await json("overview", {run: page.state.run});
     const levers = h("div", null, h("p", {class: "soft"}, "..."));
     put(place,
         h("h1", null, `${report.benchmark} on ${report.topology}`),
         h("p", {class: "sentence"}, report.sentence),
-        figures(report),
+        figures(report, model),
         report.frame ? h("p", {class: "soft"}, report.frame) : null,
         report.band ? h("p", {class: "soft"}, `Latency on a device: ${report.band}`) : null,
         report.notes.map(note),
         page.state.line ? ofLine(report, page) : null,
+        tables.map((each) => section(each.title, each.text, table(each.headers, each.rows, {wide: each.wide, caption: each.title}))),
         path(report, page), light(report), section("Levers", null, levers), lines(report, page), tiles(report, page), talk(report, page),
         pes(report), configuration(report, folder));
     json("levers", {run: page.state.run}).then(
@@ -26,11 +27,12 @@ export async function show(place, page) {
         (error) => levers.replaceChildren(note(error.message)));
 }
 
-function figures(report) {
+function figures(report, model) {
     const verdict = {null: "not verified", true: report.by_sample ? "ok, by sample" : "ok", false: "FAILED"}[report.verified];
     const found = [
         ["latency of the kernels", duration(report.latency_ps)],
         report.total_ps === report.latency_ps ? null : ["from call to answer", duration(report.total_ps)],
+        ...model,
         report.flops ? ["achieved", quantity(report.achieved_flops, "FLOP/s")] : null,
         report.speed_of_light ? ["speed of light", report.speed_of_light] : null,
         ["numbers", h("span", {class: report.verified === false ? "bad" : null}, verdict)],
