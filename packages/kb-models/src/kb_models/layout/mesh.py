@@ -58,13 +58,19 @@ def _levels(axis: str, text: str) -> tuple[str, ...]:
 class Mesh:
     """The cubes of a chip that take part, in the order of SIPs and cubes, and the layout of a model over them.
 
-    With `has_queues` PEs can send each other messages.
+    With `has_queues` PEs can send each other messages. `array` has the rows and columns of the MAC array of a PE.
     """
 
     def __init__(
-        self, pes_by_cube: Sequence[Sequence[Sequence[int]]], layout: Layout, *, has_queues: bool = True
+        self,
+        pes_by_cube: Sequence[Sequence[Sequence[int]]],
+        layout: Layout,
+        *,
+        has_queues: bool = True,
+        array: tuple[int, int] = (64, 64),
     ) -> None:
-        """*pes_by_cube* has the numbers of the PEs of each cube, a list of cubes for each SIP.
+        """*pes_by_cube* has the numbers of the PEs of each cube, a list of cubes for each SIP. *array* is by default
+        that of most bundled chips.
 
         Raises BenchmarkError where a SIP has another number of cubes than the first, or a cube another number of PEs.
         """
@@ -74,6 +80,7 @@ class Mesh:
         self.n_sips, self.n_cubes = len(pes_by_cube), len(pes_by_cube[0])
         self.layout = dict(layout)
         self.has_queues = has_queues
+        self.array = array
         places = [(sip, place) for sip in range(self.n_sips) for place in range(self.n_cubes)]
         self.cubes = tuple(
             Cube(number, sip, place, tuple(pes_by_cube[sip][place])) for number, (sip, place) in enumerate(places)
@@ -88,7 +95,9 @@ class Mesh:
             (sip, cube), _ = places[pe_id]
             sips.setdefault(sip, {}).setdefault(cube, []).append(number)
         queues = [NodeKind.PE_QUEUE in {node.kind for node in topology.graph.pe_nodes(each)} for each in places]
-        return cls([list(cubes.values()) for cubes in sips.values()], layout, has_queues=all(queues))
+        arrays = (node.attrs for node in topology.graph.nodes_of_kind(NodeKind.PE_GEMM))
+        sides = next(((each["rows"], each["cols"]) for each in arrays if "rows" in each and "cols" in each), (64, 64))
+        return cls([list(cubes.values()) for cubes in sips.values()], layout, has_queues=all(queues), array=sides)
 
     @property
     def pes(self) -> list[int]:

@@ -15,6 +15,7 @@ from kb_models.ops import (
     AllReduce,
     DecodeAttention,
     Depthwise,
+    Gated,
     Gather,
     GlobalPool,
     Heads,
@@ -24,8 +25,11 @@ from kb_models.ops import (
     Linear,
     Norm,
     Op,
+    Out,
     Pool,
     PrefillAttention,
+    Projections,
+    Quantisation,
     Rope,
     RopeAppend,
     Rows,
@@ -149,10 +153,62 @@ class Builder:
         ]
         return self.add(Gather(name, self.mesh, x, bounds, axes))
 
-    def linear(self, name: str, x: Value, n: int, axis: str) -> Value:
-        """X W with *n* columns on *axis*. Where *x* is split along K, an all_reduce sums the parts."""
-        y = self.add(Linear(self.name(name), self.mesh, x, n, axis))
-        return self.add(AllReduce(f"{y.name}.all_reduce", self.mesh, y)) if len(y.shape) == 3 else y
+    def linear(
+        self,
+        name: str,
+        x: Value,
+        n: int,
+        axis: str,
+        *,
+        unit: int = 1,
+        bias: bool = False,
+        activation: str = "none",
+        residual: Value | None = None,
+        weights: Quantisation = "same",
+    ) -> Value:
+        """activation(X W + bias + residual) with *n* columns on *axis*, in groups of *unit*. Where *x* is split along
+        K, an all_reduce sums the parts, and the activation is an op of its own."""
+        split = self.mesh.ways(x.axes[-1]) > 1
+        function = "none" if split else activation
+        made = Linear(
+            self.name(name),
+            self.mesh,
+            x,
+            n,
+            axis,
+            unit=unit,
+            bias=bias,
+            activation=function,
+            residual=residual,
+            weights=weights,
+        )
+        y = self.add(made)
+        if not made.is_partial:
+            return y
+        y = self.add(AllReduce(f"{y.name}.all_reduce", self.mesh, y))
+        return y if activation == "none" else self.activation(f"{name}.{activation}", y, activation)
+
+    def projections(
+        self,
+        name: str,
+        x: Value,
+        outs: Sequence[tuple[str, int, str, int]],
+        *,
+        bias: bool = False,
+        weights: Quantisation = "same",
+    ) -> tuple[Value, ...]:
+        """X W in one launch for a W for each of *outs*: name, columns, axis, and columns of a head."""
+        named = [Out(self.name(out), n, axis, unit) for out, n, axis, unit in outs]
+        op = Projections(self.name(name), self.mesh, self.whole(x), named, bias=bias, weights=weights)
+        self.add(op)
+        return op.writes
+
+    def gated(
+        self, name: str, x: Value, n: int, axis: str, *, activation: str = "silu", weights: Quantisation = "same"
+    ) -> Value:
+        """activation(X Wg) * (X Wu) in one launch."""
+        x = self.whole(x)
+        return self.add(Gated(self.name(name), self.mesh, x, n, axis, activation=activation, weights=weights))
 
     def prefill_attention(
         self,

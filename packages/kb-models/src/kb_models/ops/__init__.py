@@ -15,7 +15,11 @@ from kb_models.ops.images import ImageConvolution as ImageConvolution
 from kb_models.ops.images import Images as Images
 from kb_models.ops.images import Pool as Pool
 from kb_models.ops.images import Window as Window
+from kb_models.ops.linear import Gated as Gated
 from kb_models.ops.linear import Linear as Linear
+from kb_models.ops.linear import Out as Out
+from kb_models.ops.linear import Projections as Projections
+from kb_models.ops.linear import Quantisation as Quantisation
 from kb_models.ops.linear import normal as normal
 from kb_models.ops.norm import Norm as Norm
 from kb_models.ops.op import Op as Op

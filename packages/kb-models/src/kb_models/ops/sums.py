@@ -19,22 +19,25 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "relu": lambda tl, x: tl.maximum(x, 0.0),
     "silu": lambda tl, x: x * tl.sigmoid(x),
     "gelu": lambda tl, x: 0.5 * x * (1.0 + tl.erf(x * 2**-0.5)),
+    "gelu_tanh": lambda tl, x: 0.5 * x * (1.0 + tl.tanh(0.7978845608 * (x + 0.044715 * x * x * x))),
     "tanh": lambda tl, x: tl.tanh(x),
     "sigmoid": lambda tl, x: tl.sigmoid(x),
 }
-"""Activation functions, by name. `gelu` is the exact one, by erf."""
+"""Activation functions, by name. `gelu` is the exact one, by erf; `gelu_tanh` is the approximation of GPT-2, with the
+root of 2 / pi. Source: Hendrycks, Gimpel, arXiv 1606.08415."""
 
 REFERENCES: Final[dict[str, Callable[[Array], Array]]] = {
     "none": lambda x: x,
     "relu": lambda x: np.maximum(x, 0.0),
     "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: 0.5 * x * (1 + np.vectorize(erf, otypes=[np.float64])(x * 2**-0.5)),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3))),
     "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 """The same in float64."""
 
-_STEEPEST: Final = 1.13
+STEEPEST: Final = 1.13
 """The largest slope of these functions, of gelu; silu has 1.1."""
 
 
@@ -91,7 +94,7 @@ class Sum(Op):
 
     def tolerance(self, read: Read, expected: Any) -> dict[str, Array]:
         """The default, and what the sum lost in f32 by the sizes of its terms, times the steepest slope."""
-        lost = _STEEPEST * len(self.terms_added) * 2.0**-24 * self._sums(read)[1]
+        lost = STEEPEST * len(self.terms_added) * 2.0**-24 * self._sums(read)[1]
         return {self.y.name: default_tolerance(expected[self.y.name], self.y.dtype) + lost}
 
     def _sums(self, read: Read) -> tuple[Array, Array]:
