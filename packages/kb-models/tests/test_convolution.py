@@ -41,7 +41,7 @@ WINDOWS = {
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_windows(window: str) -> None:
-    check_ops("one_cube", "tokens=cube", convolution(2, 5, 7, 6, 10, WINDOWS[window]))
+    check_ops("one_cube", "pixels=cube", convolution(2, 5, 7, 6, 10, WINDOWS[window]))
 
 
 @pytest.mark.parametrize(("dtype", "topology"), [("f32", "one_pe"), ("bf16", "one_cube"), ("f16", "devices/a100")])
@@ -78,7 +78,7 @@ def block(m: Builder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "shape"), [("tokens=cube", (2, 2)), ("channels=cube", (1, 2)), ("batch=cube", (1, 2))]
+    ("layout", "shape"), [("pixels=cube", (2, 2)), ("channels=cube", (1, 2)), ("batch=cube", (1, 2))]
 )
 def test_a_residual_block_over_cubes(layout: str, shape: tuple[int, int]) -> None:
     """The rows of a cube are few here, so a window reads the parts of several other cubes."""
@@ -130,13 +130,13 @@ def test_a_point_window_is_one_product_of_each_pe() -> None:
         (convolution(1, 4, 4, 6, 10, WINDOWS["3x3"], groups=4), "6 channels and 10 filters in 4 groups"),
         (convolution(1, 4, 4, 6, 10, WINDOWS["3x3"], activation="tanh"), "activation 'tanh'"),
         (convolution(1, 2, 2, 6, 10, Window.of(5)), "a window of 5 x 5 pixels on an image of 2 x 2"),
-        (convolution(1, 4, 4, 6, 10, WINDOWS["3x3"], axis="tokens"), "tokens and tokens both over the cubes"),
+        (convolution(1, 4, 4, 6, 10, WINDOWS["3x3"], axis="pixels"), "pixels and pixels both over the cubes"),
         (lambda m: m.max_pool("pool", m.images("x", 1, 4, 4, 3), Window.of(1, padding=1)), "without a pixel"),
     ],
 )
 def test_refusals(build: Built, said: str) -> None:
     with pytest.raises(BenchmarkError, match=said):
-        build(Builder(Mesh.of(cubes(1, 2), {"tokens": ("cube",)}), DType.F16))
+        build(Builder(Mesh.of(cubes(1, 2), {"pixels": ("cube",)}), DType.F16))
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,16 @@ def default_map(
     n_cubes: int,
     fits: Callable[[Layout], bool],
 ) -> str:
-    """The first layout that *fits*, as text for `parse_map`; the last one where none does.
+    """The first layout that *fits*, as text for `parse_map`; the last one where none does. Layouts of the model's own
+    take the place of all others.
 
     The axes of the model are split over the cubes of a SIP. The batch is split over the SIPs where they divide it, so
     that no SIP waits for another one; otherwise, and where the weights of the whole model do not fit one SIP, the axes
     are split over all cubes. An axis that is too short for a level is not split over that level.
     """
     found = ""
-    for layout in _candidates(model, p, n_sips, n_cubes):
+    own = list(model.layouts(p, n_sips, n_cubes))
+    for layout in own or _candidates(model, p, n_sips, n_cubes):
         found = ",".join(f"{axis}={'*'.join(levels)}" for axis, levels in layout.items())
         if fits(layout):
             break

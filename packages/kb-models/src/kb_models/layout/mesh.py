@@ -9,7 +9,7 @@ from kb_messages import BenchmarkError
 from kb_models.layout.value import Bounds, Part, cut
 from kb_topology import NodeKind, Topology
 
-Axis = Literal["batch", "tokens", "hidden", "heads", "kv_heads", "mlp", "experts", "vocab", "channels"]
+Axis = Literal["batch", "tokens", "hidden", "heads", "kv_heads", "mlp", "experts", "vocab", "channels", "pixels"]
 AXES: Final[tuple[str, ...]] = get_args(Axis)
 LEVELS: Final = ("sip", "cube")
 _STAGES: Final = ("layers", "layer", "blocks", "stages", "stage", "pipeline")

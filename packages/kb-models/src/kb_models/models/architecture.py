@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from kb_engine import WorkloadStep
-from kb_models.layout import cut
+from kb_models.layout import Layout, cut
 from kb_models.models.builder import Builder
 from kb_models.models.config import ConfigKeys
 from kb_models.models.params import ModelParams, Phase
@@ -51,6 +51,12 @@ class Architecture(ABC):
     @abstractmethod
     def build(self, m: Builder, p: ModelParams) -> None:
         """Adds the ops of a run to *m*: those before the blocks, of `p.layers` blocks, and those after them."""
+
+    def layouts(self, p: ModelParams, n_sips: int, n_cubes: int) -> Iterator[Layout]:
+        """The layouts that the model takes where the user gives none, the best one first; none here, which stands for
+        the layouts of most models.
+        """
+        return iter(())
 
     def step(self, p: ModelParams) -> WorkloadStep:
         """The work of the whole model: in `decode` one token of each sequence, in `prefill` all tokens of the prompts.

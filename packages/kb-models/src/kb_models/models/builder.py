@@ -260,9 +260,15 @@ class Builder:
         return self.add(DecodeAttention(self.name(name), self.mesh, turned, q, cache, new))
 
     def images(self, name: str, batch: int, height: int, width: int, channels: int) -> Images:
-        """Images that come from elsewhere, whose pixels are split over the axis `tokens`, or over `batch` where the
-        layout does not name `tokens`."""
-        rows = "tokens" if "tokens" in self.mesh.layout else "batch"
+        """Images that come from elsewhere, whose pixels are split over the axis `pixels`, image by image and row by
+        row; or over `batch` where the layout does not name `pixels`.
+
+        Raises BenchmarkError for a layout that names both.
+        """
+        rows = "pixels" if self.mesh.ways("pixels") > 1 else "batch"
+        if rows == "pixels" and self.mesh.ways("batch") > 1:
+            needs = "pixels alone, which are split image by image"
+            raise BenchmarkError("map", "batch and pixels", needs, "write pixels=sip*cube")
         return Images(self.input(name, (batch * height * width, channels), (rows, "")), batch, height, width)
 
     def convolution(

@@ -10,6 +10,7 @@ from kb_messages import BenchmarkError
 from kb_models.models.architecture import Architecture
 from kb_models.models.config import ConfigKeys
 from kb_models.models.llama import Llama, Mistral, Mixtral, Qwen2
+from kb_models.models.resnet import ResNet
 from kb_topology import did_you_mean, listing
 
 GROUP: Final = "kb.models"
@@ -20,6 +21,7 @@ ARCHITECTURES: Final[Mapping[str, type[Architecture]]] = {
     "mistral": Mistral,
     "mixtral": Mixtral,
     "qwen2": Qwen2,
+    "resnet": ResNet,
 }
 """The architectures of kb-models."""
 

@@ -174,8 +174,8 @@ def global_kernel(
 class GlobalPool(Op):
     """The mean of all pixels of each image: Y of (batch, channels).
 
-    Where the pixels of an image lie in several cubes, each cube has a copy of Y, and reads all pixels. Otherwise the
-    rows of Y are split as the images are. The channels of Y are split as the channels of X.
+    Where images lie whole in their cubes, by the axis `batch`, the rows of Y are split as the images. Otherwise each
+    cube has a copy of Y, and reads all pixels. The channels of Y are split as the channels of X.
     """
 
     kind = "pool"
@@ -184,7 +184,8 @@ class GlobalPool(Op):
         self.mesh, self.images, self.x = mesh, x, x.value
         pixels, row_axis = x.height * x.width, x.value.axes[0]
         whole_images = all(bound % pixels == 0 for part in x.value.parts for bound in part.bounds[0])
-        axes, shape = (row_axis if whole_images else "", x.value.axes[1]), (x.batch, x.channels)
+        keeps_rows = row_axis == "batch" and whole_images
+        axes, shape = (row_axis if keeps_rows else "", x.value.axes[1]), (x.batch, x.channels)
         self.y = Value(name=name, shape=shape, dtype=x.value.dtype, parts=mesh.parts(shape, axes), axes=axes)
         self.flops = x.value.shape[0] * x.channels
         self.terms = pixels
