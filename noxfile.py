@@ -294,7 +294,7 @@ def messages(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def extras(session: nox.Session) -> None:
-    """What is too large for every session: torch, Parquet by DuckDB, Dask, and the classes of Perfetto's schema."""
+    """What is too large for every session: torch, Parquet by DuckDB, Dask, ONNX, Perfetto's schema."""
     install(
         session,
         "--group",
@@ -308,6 +308,8 @@ def extras(session: nox.Session) -> None:
         "packages/kb-triton[torch]",
         "-e",
         "packages/kb-cli[dask,parquet]",
+        "-e",
+        "packages/kb-models[onnx]",
     )
     session.run("pytest", "tests_extras", *session.posargs)
 

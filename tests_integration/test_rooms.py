@@ -25,7 +25,7 @@ ROOMS = {
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
     "kb_triton": ["language", "host", "checking", "jit", "runtime", "shims"],
-    "kb_models": ["layout", "ops", "models"],
+    "kb_models": ["layout", "ops", "models", "networks"],
     "kb_cli": [
         "terminal", "benchmark", "run", "trace", "compare", "whatif", "face", "script", "sweep", "capsule", "report",
         "golden", "web", "completion", "commands",

@@ -70,11 +70,11 @@ class Built(OpsWorkload):
 class Ran:
     """Ops that ran on a chip: the time of each, and what is in the memories after them."""
 
-    def __init__(self, topology: Topology, workload: Built, seed: int) -> None:
+    def __init__(self, topology: Topology, workload: OpsWorkload, seed: int, params: Any = None) -> None:
         engine = Engine(topology, MemoryLogWriter())
         host = Host(engine)
-        workload.prepare(None, topology, seed)
-        workload.run(host, None)
+        workload.prepare(params, topology, seed)
+        workload.run(host, params)
         self.workload = workload
         self.choices = dict(host.choices)
         self.latency_ps = {

@@ -19,7 +19,7 @@ def source_of(text: str) -> tuple[Path, bytes] | None:
     """The benchmark file of the workload that *text* names, as a path for its errors and its source; None for others.
 
     The source holds the configuration, the table or the graph, so a run folder repeats the run without the file that
-    *text* names. Raises BenchmarkError for a file that is no network, with what the file looks like.
+    *text* names. Raises BenchmarkError for a file that is no network, with the look of the file.
     """
     if text in names():
         config = json.loads((CONFIGS / f"{text}.json").read_text(encoding="utf-8"))
@@ -35,6 +35,8 @@ def source_of(text: str) -> tuple[Path, bytes] | None:
     name, place = _name_of(path), path.resolve().with_name(f"{path.name}.py")
     if found.kind == "config":
         return place, model_source(name, found.content)
+    if found.kind == "onnx":
+        return place, _onnx_source(name, path)
     return place, _table_source(name, path, found.content)
 
 
@@ -98,6 +100,31 @@ class Network(TableWorkload):
 {layers}    )
 '''
     return source.encode()
+
+
+def _onnx_source(name: str, path: Path) -> bytes:
+    from kb_models.networks import read_onnx
+
+    source = f'''{_docstring("The network", path.name, "as a benchmark of kb-models.")}
+
+from kb_models.networks import OnnxWorkload
+
+MODEL = {_raw(read_onnx(path))}
+
+
+class Network(OnnxWorkload):
+    """The graph of an ONNX model, with the shapes of its weights."""
+
+    name = {name!r}
+    model = MODEL
+'''
+    return source.encode()
+
+
+def _raw(text: str) -> str:
+    """*text*, which is JSON, as a literal of Python of many lines."""
+    escaped = text.replace("\\", "\\\\")
+    return f"'''\\\n{escaped}'''" if "'''" not in text else repr(text)
 
 
 def _docstring(before: str, name: str, after: str) -> str:

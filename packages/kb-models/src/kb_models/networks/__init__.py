@@ -1,6 +1,9 @@
-"""Networks in files: tables of layers, ONNX models, and what other files are."""
+"""Networks in files: tables of layers, ONNX models, and the kinds of other files."""
 
 from kb_models.networks.file_kind import network_file as network_file
+from kb_models.networks.onnx import read_onnx as read_onnx
+from kb_models.networks.onnx_network import OnnxParams as OnnxParams
+from kb_models.networks.onnx_network import OnnxWorkload as OnnxWorkload
 from kb_models.networks.scale_sim import Convolution as Convolution
 from kb_models.networks.scale_sim import Layer as Layer
 from kb_models.networks.scale_sim import Product as Product

@@ -1,13 +1,13 @@
-"""The kind of a file that a user names: a table of layers, an ONNX model, a configuration, or what kb does not take."""
+"""The kind of a file that a user names: a table of layers, an ONNX model, a configuration, or another kind."""
 
 from __future__ import annotations
 
-import json
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from kb_messages import BenchmarkError, KbError, read_bytes
-from kb_messages.regular import open_regular
+from kb_dataexec.files import decode_json
+from kb_messages import BenchmarkError, KbError, decode_text, open_regular, read_bytes
 from kb_models.networks.scale_sim import looks_like_table
 
 Kind = Literal["table", "onnx", "config"]
@@ -23,7 +23,7 @@ _CONFIG_INSTEAD = "give kb the config.json beside the weights: kb takes shapes, 
 
 
 class Refused(NamedTuple):
-    """A kind of file that kb does not take: what the file looks like, and what to do instead."""
+    """A kind of file that kb does not take: the look of the file, and a way to go on."""
 
     looks_like: str
     fix: str
@@ -41,6 +41,8 @@ _TENSORFLOW = Refused("a model of TensorFlow or Keras", "convert the model to ON
 _MLIR = Refused("a program of MLIR or XLA", "export the model to ONNX")
 _NOTEBOOK = Refused("a notebook", "run its cells in Jupyter, where kernbench.run shows the report")
 _ARRAYS = Refused("arrays of numpy", "name them by a kernel's call in a script: kernbench.run(kernel, array)")
+
+_BINARY = Refused("binary data of no kind that kb knows", _TO_ONNX)
 
 _BY_SUFFIX: Final[dict[str, Refused]] = {
     ".et": _CHAKRA,
@@ -87,9 +89,9 @@ class NetworkFile(NamedTuple):
 
 
 def network_file(path: Path) -> NetworkFile | None:
-    """What *path*, a file that exists, is. None for the text of a Python file, which is a benchmark or no network.
+    """The kind of *path*, a file that exists. None for the text of a Python file, which is a benchmark or no network.
 
-    Raises BenchmarkError that says what the file looks like, and what to do, for every other file.
+    Raises BenchmarkError for every other file, with the look of the file and a way to go on.
     """
     suffix = path.suffix.lower()
     if suffix == ".py":
@@ -104,19 +106,19 @@ def network_file(path: Path) -> NetworkFile | None:
     refused = _BY_SUFFIX.get(suffix) or _by_magic(head)
     if refused is not None:
         raise _refused(path, refused)
-    if b"\0" in head or not _is_text(head):
-        raise _refused(path, Refused("binary data of no kind that kb knows", _TO_ONNX))
+    if b"\0" in head:
+        raise _refused(path, _BINARY)
     return _of_text(path, suffix)
 
 
 def _of_text(path: Path, suffix: str) -> NetworkFile | None:
     data = read_bytes(path, BenchmarkError, _MOST_TEXT_NBYTES)
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BenchmarkError(str(path), f"the byte {data[error.start]:#04x} at {error.start}", "UTF-8") from None
+        text = decode_text(data, str(path), "text", BenchmarkError)
+    except BenchmarkError as error:
+        raise _refused(path, _BINARY._replace(looks_like=f"{_BINARY.looks_like} ({error.got})")) from None
     if suffix == ".json" or text.lstrip().startswith(("{", "[")):
-        return _of_json(path, text)
+        return _of_json(path, data.removeprefix(BOM_UTF8))
     if suffix in (".csv", ".tsv") or looks_like_table(text):
         return NetworkFile("table", text)
     if suffix and "import " not in text:
@@ -124,15 +126,8 @@ def _of_text(path: Path, suffix: str) -> NetworkFile | None:
     return None
 
 
-def _of_json(path: Path, text: str) -> NetworkFile:
-    try:
-        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        raise BenchmarkError(f"{path}:{error.lineno}:{error.colno}", f"no JSON ({error.msg})", TAKES) from None
-    except RecursionError:
-        raise BenchmarkError(str(path), "JSON of too many levels", TAKES) from None
-    except ValueError as error:
-        raise BenchmarkError(str(path), f"JSON with {error}", TAKES) from None
+def _of_json(path: Path, data: bytes) -> NetworkFile:
+    found = decode_json(data, object, str(path), BenchmarkError)
     if isinstance(found, dict) and ("model_type" in found or "architectures" in found):
         return NetworkFile("config", found)
     raise _refused(path, _unknown_json(found))
@@ -154,32 +149,12 @@ def _unknown_json(found: object) -> Refused:
     return Refused(f"{what}, which is no configuration of a model", "a config.json says its model_type")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)} twice")
-    return found
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text}, which is no number of JSON")
-
-
 def _head(path: Path) -> bytes:
     try:
         with open_regular(path, BenchmarkError) as file:
             return file.read(_HEAD_NBYTES)
     except OSError as error:
         raise BenchmarkError(str(path), f"a file that cannot be read ({error.strerror})", TAKES) from None
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        head.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return error.start >= len(head) - 4 and len(head) == _HEAD_NBYTES
-    return True
 
 
 def _is_onnx(head: bytes) -> bool:
