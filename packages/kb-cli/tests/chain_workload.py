@@ -13,7 +13,8 @@ CHAIN = '''\
 from typing import Literal
 
 import numpy as np
-from kb_engine import PlannedOp, PlannedValue, Workload, WorkloadOp, WorkloadOutput, WorkloadStep, read_tensor
+from kb_engine import OutputPart, PlannedOp, PlannedValue, Workload, WorkloadOp, WorkloadOutput, WorkloadStep
+from kb_engine import read_tensor
 from kb_messages import DType, split_address
 from msgspec import Struct
 
@@ -37,6 +38,10 @@ class Output(WorkloadOutput):
     def __init__(self, tensor, reference):
         self.name, self.shape, self.dtype, self.flops = tensor.name, tensor.shape, tensor.dtype, tensor.shape[0] ** 2
         self._tensor, self._reference = tensor, reference
+
+    @property
+    def parts(self):
+        return [OutputPart(tuple((0, size) for size in self.shape), self._tensor)]
 
     def read(self, memory):
         return read_tensor(memory, self._tensor)

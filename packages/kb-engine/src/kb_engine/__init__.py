@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kb_engine.host.streams import Event as Event
     from kb_engine.host.streams import Pending as Pending
     from kb_engine.host.streams import Stream as Stream
+    from kb_engine.host.workload import OutputPart as OutputPart
     from kb_engine.host.workload import PlannedOp as PlannedOp
     from kb_engine.host.workload import PlannedValue as PlannedValue
     from kb_engine.host.workload import Workload as Workload
@@ -50,6 +51,7 @@ _NAMES = {
     "kb_engine.host.sharding": ("Sharding",),
     "kb_engine.host.streams": ("Event", "Pending", "Stream"),
     "kb_engine.host.workload": (
+        "OutputPart",
         "PlannedOp",
         "PlannedValue",
         "Workload",

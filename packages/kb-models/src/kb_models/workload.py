@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from kb_dataexec import MemoryStore
-from kb_engine import Host, PlannedOp, PlannedValue, Workload, WorkloadOp, WorkloadOutput, WorkloadStep
+from kb_engine import Host, OutputPart, PlannedOp, PlannedValue, Workload, WorkloadOp, WorkloadOutput, WorkloadStep
 from kb_messages import DType
 from kb_models.alone import alone, layout_text, stand_ins
 from kb_models.default_map import default_map
@@ -50,6 +50,12 @@ class OpOutput(WorkloadOutput):
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
         """The first byte of an element in the first part that has it."""
         return self._tensors.byte_of(self._value, index)
+
+    @property
+    def parts(self) -> list[OutputPart]:
+        """The parts of the value with their tensors."""
+        found = zip(self._value.parts, self._tensors[self._value], strict=True)
+        return [OutputPart(part.bounds, tensor) for part, tensor in found]
 
     def expected(self, memory: MemoryStore) -> tuple[Array, Array]:
         """The op's reference and tolerance on what it read."""

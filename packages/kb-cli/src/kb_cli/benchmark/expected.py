@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from kb_dataexec import MemoryStore
 from kb_dataexec.verify import Rounding
-from kb_engine import Tensor, read_tensor
-from kb_messages import split_address
+from kb_engine import OutputPart, Tensor, read_tensor
+from kb_messages import DType, KernelError, split_address
 
 
 class OutputTensor(NamedTuple):
@@ -69,19 +70,68 @@ class ExpectedProduct(NamedTuple):
         return self.a.nbytes + self.b.nbytes
 
 
+class OutputParts(NamedTuple):
+    """The result of an op on the chip, of `shape` and `dtype`, in `parts`. Parts with equal bounds are copies."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    parts: tuple[OutputPart, ...]
+
+    def read(self, memory: MemoryStore) -> npt.NDArray[Any]:
+        """Returns the values in *memory*. Raises StoreError for bytes that are not initialised, and KernelError for
+        copies that differ.
+        """
+        found: npt.NDArray[Any] | None = None
+        seen: set[tuple[tuple[int, int], ...]] = set()
+        for number, part in enumerate(self.parts):
+            block, place = read_tensor(memory, part.tensor), tuple(slice(*each) for each in part.bounds)
+            if found is None:
+                found = np.empty(self.shape, block.dtype)
+            if part.bounds in seen and found[place].tobytes() != block.tobytes():
+                where = f"read of {part.tensor.name}"
+                raise KernelError(where, f"other values in part {number} than in its copy", "copies that agree")
+            seen.add(part.bounds)
+            found[place] = block
+        assert found is not None, "a result has parts"
+        return found
+
+    def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
+        """Returns (owner, offset) of the first byte of the element at *index*, in the first part that has it."""
+        for part in self.parts:
+            if all(start <= at < stop for at, (start, stop) in zip(index, part.bounds, strict=True)):
+                inside = tuple(at - start for at, (start, _) in zip(index, part.bounds, strict=True))
+                row = int(np.ravel_multi_index(inside[:-1], part.tensor.shape[:-1])) if len(inside) > 1 else 0
+                return OutputTensor(part.tensor).byte_of((row, inside[-1]))
+        raise KernelError("a result", f"index {index}", "an index of a part")
+
+
 class OpExpected(NamedTuple):
-    """The result of an op of a workload: its float64 reference, and the allowed absolute error, of its shape."""
+    """The result of an op of a workload: its float64 reference, the allowed absolute error, and where it lies."""
 
     reference: npt.NDArray[Any]
     allowed: npt.NDArray[Any]
+    stored: OutputParts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.reference.nbytes + self.allowed.nbytes
 
 
 class OpProduct(NamedTuple):
-    """The result of an op of a workload that is the product of A and B: the factors, and the seed of the sample."""
+    """The result of an op of a workload that is the product of A and B: the factors, the seed of the sample, and where
+    it lies.
+    """
 
     a: npt.NDArray[Any]
     b: npt.NDArray[Any]
     seed: int
+    stored: OutputParts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.a.nbytes + self.b.nbytes
 
 
 AnyOpExpected = OpExpected | OpProduct

@@ -78,6 +78,16 @@ class PlannedOp(Struct, frozen=True, kw_only=True):
     writes: tuple[PlannedValue, ...]
 
 
+class OutputPart(Struct, frozen=True):
+    """A block of a result: the first index and the index behind the last of each dimension, and its tensor.
+
+    Parts with equal bounds are copies.
+    """
+
+    bounds: tuple[tuple[int, int], ...]
+    tensor: Tensor
+
+
 class WorkloadOutput(ABC):
     """One result of one op, which pass 2 computed: where it lies, and what it should be.
 
@@ -96,6 +106,11 @@ class WorkloadOutput(ABC):
     @abstractmethod
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
         """(owner, offset) of the first byte of the element at *index*."""
+
+    @property
+    def parts(self) -> list[OutputPart]:
+        """The blocks in which the result lies, which a run folder keeps for `kb verify`. By default [], for none."""
+        return []
 
     @abstractmethod
     def expected(self, memory: MemoryStore) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -14,7 +14,15 @@ import numpy.typing as npt
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct
+from kb_cli.benchmark.expected import (
+    AnyExpected,
+    AnyOpExpected,
+    Expected,
+    ExpectedProduct,
+    OpExpected,
+    OpProduct,
+    OutputParts,
+)
 from kb_cli.benchmark.values.tensor_argument import dtype_of
 from kb_cli.run.base.files import EXPECTED, LOG, MEMORY, RunFolderError, write_json
 from kb_cli.run.records.own_log import MOST_WHOLE
@@ -23,7 +31,7 @@ from kb_dataexec.analysis import Programs
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_dataexec.log import LogFolder, LogParts
 from kb_dataexec.verify import Rounding, why_not_sampled
-from kb_engine import Tensor
+from kb_engine import OutputPart, Tensor
 from kb_messages import ADDRESS_BITS, OFFSET_BITS, DType, join_address
 
 INDEX = "index.json"
@@ -49,6 +57,8 @@ class StoredProduct(Struct, frozen=True, kw_only=True):
 class StoredOutput(Struct, frozen=True, kw_only=True):
     """One output in the index: its name, the files of its reference and its allowed error, and the rest of Expected.
 
+    The result of an op of a workload has `parts` in place of the tensor, of an array of `shape` and `dtype`.
+
     With `product`, the output is checked by sample and has neither of the two files. `offset_bits` is the number of
     bits of the offset in the tensor's addresses; runs that do not state it have 32.
     """
@@ -56,7 +66,10 @@ class StoredOutput(Struct, frozen=True, kw_only=True):
     name: str
     reference: str = ""
     allowed: str = ""
-    tensor: Tensor
+    tensor: Tensor | UnsetType = UNSET
+    parts: list[OutputPart] | UnsetType = UNSET
+    shape: tuple[Annotated[int, Meta(ge=0)], ...] = ()
+    dtype: DType | UnsetType = UNSET
     default_terms: int | None = None
     rounding: Rounding | UnsetType = UNSET
     product: StoredProduct | UnsetType = UNSET
@@ -70,7 +83,7 @@ class RunData(NamedTuple):
     programs: Callable[[], Programs]
     digest: str | None
     memory: MemoryStore
-    expected: dict[str, AnyExpected]
+    expected: dict[str, AnyExpected | AnyOpExpected]
 
 
 def load_data(folder: Path, n_records: int) -> RunData:
@@ -80,7 +93,7 @@ def load_data(folder: Path, n_records: int) -> RunData:
     A log of more than MOST_WHOLE of *n_records* is read in parts where all outputs are checked by sample.
     """
     expected = load_expected(folder / EXPECTED)
-    are_sampled = all(isinstance(each, ExpectedProduct) for each in expected.values())
+    are_sampled = all(isinstance(each, ExpectedProduct | OpProduct) for each in expected.values())
     source = LogFolder(folder / LOG)
     in_parts = source.by_command() if are_sampled and n_records > MOST_WHOLE else None
     if in_parts is None:
@@ -99,7 +112,7 @@ def _programs_of(source: LogFolder) -> Programs:
     return found
 
 
-def save_expected(folder: Path, expected: Mapping[str, AnyExpected]) -> None:
+def save_expected(folder: Path, expected: Mapping[str, AnyExpected | AnyOpExpected]) -> None:
     """Creates *folder* with each output's reference and allowed error as .npy, and an index of the output tensors.
 
     For an output that is checked by sample, the bytes of its factors are written instead.
@@ -108,26 +121,34 @@ def save_expected(folder: Path, expected: Mapping[str, AnyExpected]) -> None:
         folder.mkdir()
     index = []
     for number, (name, output) in enumerate(expected.items()):
-        if isinstance(output, ExpectedProduct):
-            product = _save_product(folder, number, output)
-            index.append(StoredOutput(name=name, tensor=output.tensor, product=product, offset_bits=OFFSET_BITS))
+        entry = _placed(name, output)
+        if isinstance(output, ExpectedProduct | OpProduct):
+            index.append(replace(entry, product=_save_product(folder, number, output)))
             continue
-        stored = StoredOutput(
-            name=name,
-            reference=f"{number:06d}.npy",
-            allowed=f"{number:06d}.allowed.npy",
-            tensor=output.tensor,
-            default_terms=output.default_terms,
-            rounding=UNSET if output.rounding is None else output.rounding,
-            offset_bits=OFFSET_BITS,
-        )
+        stored = replace(entry, reference=f"{number:06d}.npy", allowed=f"{number:06d}.allowed.npy")
         write_array(folder / stored.reference, output.reference)
         write_array(folder / stored.allowed, output.allowed)
         index.append(stored)
     write_json(folder / INDEX, index)
 
 
-def _save_product(folder: Path, number: int, output: ExpectedProduct) -> StoredProduct:
+def _placed(name: str, output: AnyExpected | AnyOpExpected) -> StoredOutput:
+    """Returns the entry of *output* with its place on the chip, without the files of its arrays."""
+    if isinstance(output, OpExpected | OpProduct):
+        shape, dtype, parts = output.stored
+        return StoredOutput(name=name, parts=list(parts), shape=shape, dtype=dtype, offset_bits=OFFSET_BITS)
+    if isinstance(output, ExpectedProduct):
+        return StoredOutput(name=name, tensor=output.tensor, offset_bits=OFFSET_BITS)
+    return StoredOutput(
+        name=name,
+        tensor=output.tensor,
+        default_terms=output.default_terms,
+        rounding=UNSET if output.rounding is None else output.rounding,
+        offset_bits=OFFSET_BITS,
+    )
+
+
+def _save_product(folder: Path, number: int, output: ExpectedProduct | OpProduct) -> StoredProduct:
     def save(letter: str, array: npt.NDArray[Any]) -> StoredFactor:
         _save_bytes(folder / f"{number:06d}.{letter}.npy", array)
         return StoredFactor(file=f"{number:06d}.{letter}.npy", dtype=dtype_of(array.dtype))
@@ -167,7 +188,7 @@ def load_inputs(folder: Path, forms: Mapping[str, tuple[tuple[int, ...], DType]]
     }
 
 
-def load_expected(folder: Path) -> dict[str, AnyExpected]:
+def load_expected(folder: Path) -> dict[str, AnyExpected | AnyOpExpected]:
     """Returns the outputs that `save_expected` wrote. Raises RunFolderError when a file is damaged, or no output is
     there.
     """
@@ -181,36 +202,80 @@ def load_expected(folder: Path) -> dict[str, AnyExpected]:
     return expected
 
 
-def _load(folder: Path, entry: StoredOutput) -> AnyExpected:
-    where, tensor = f"{folder / INDEX}: {entry.name[:80]!r}", _with_addresses(entry.tensor, entry.offset_bits)
+def _load(folder: Path, entry: StoredOutput) -> AnyExpected | AnyOpExpected:
+    where = f"{folder / INDEX}: {entry.name[:80]!r}"
+    if isinstance(entry.tensor, UnsetType):
+        stored = _load_parts(where, entry)
+        if not isinstance(entry.product, UnsetType):
+            return OpProduct(*_load_factors(folder, where, stored.shape, stored.dtype, entry.product), stored)
+        return OpExpected(*_load_reference(folder, where, entry, stored.shape), stored)
+    tensor = _with_addresses(entry.tensor, entry.offset_bits)
     if not _is_grid(tensor):
-        raise RunFolderError(where, "a tensor of unequal shape, bounds or addresses", "the tensor that the run wrote")
+        raise RunFolderError(where, _UNEQUAL, "the tensor that the run wrote")
     if not isinstance(entry.product, UnsetType):
-        return _load_product(folder, where, tensor, entry.product)
+        return ExpectedProduct(tensor, *_load_factors(folder, where, tensor.shape, tensor.dtype, entry.product))
+    rounding = entry.rounding if isinstance(entry.rounding, Rounding) else None
+    return Expected(tensor, *_load_reference(folder, where, entry, tensor.shape), entry.default_terms, rounding)
+
+
+_UNEQUAL = "a tensor of unequal shape, bounds or addresses"
+
+
+def _load_parts(where: str, entry: StoredOutput) -> OutputParts:
+    """Returns the place of the result of an op. Raises RunFolderError unless its parts cover an array of its shape."""
+    parts = [] if isinstance(entry.parts, UnsetType) else entry.parts
+    if isinstance(entry.dtype, UnsetType) or not parts:
+        raise RunFolderError(where, "no tensor and no parts", "one of the two")
+    found = [OutputPart(part.bounds, _with_addresses(part.tensor, entry.offset_bits)) for part in parts]
+    for part in found:
+        inside = len(part.bounds) == len(entry.shape) and all(
+            0 <= start < stop <= size for (start, stop), size in zip(part.bounds, entry.shape, strict=True)
+        )
+        same = tuple(stop - start for start, stop in part.bounds) == part.tensor.shape
+        if not (inside and same and part.tensor.dtype is entry.dtype and _is_grid(part.tensor)):
+            raise RunFolderError(where, _UNEQUAL, "the tensor that the run wrote")
+    blocks = {part.bounds: part.tensor.shape for part in found}
+    is_covered = sum(map(prod, blocks.values())) == prod(entry.shape)
+    if is_covered:
+        covered = np.zeros(entry.shape, np.bool_)
+        for bounds in blocks:
+            covered[tuple(slice(*each) for each in bounds)] = True
+        is_covered = bool(covered.all())
+    if not is_covered:
+        raise RunFolderError(where, "parts that do not cover the output once", "the parts that the run wrote")
+    return OutputParts(entry.shape, entry.dtype, tuple(found))
+
+
+def _load_reference(
+    folder: Path, where: str, entry: StoredOutput, shape: tuple[int, ...]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Returns the reference and the allowed error of an output of *shape*."""
     reference, allowed = (
         read_array(file_in(folder, name, RunFolderError), RunFolderError, kinds=kinds)
         for name, kinds in ((entry.reference, "biuf"), (entry.allowed, "f"))
     )
-    if reference.shape != tensor.shape:
-        raise RunFolderError(where, f"a reference of shape {reference.shape}", f"the tensor's, {tensor.shape}")
-    if allowed.shape not in ((), (1,), tensor.shape) and not _broadcasts(allowed.shape, tensor.shape):
-        raise RunFolderError(where, f"allowed errors of shape {allowed.shape}", f"one number or shape {tensor.shape}")
+    if reference.shape != shape:
+        raise RunFolderError(where, f"a reference of shape {reference.shape}", f"the tensor's, {shape}")
+    if allowed.shape not in ((), (1,), shape) and not _broadcasts(allowed.shape, shape):
+        raise RunFolderError(where, f"allowed errors of shape {allowed.shape}", f"one number or shape {shape}")
     if not np.all(np.isfinite(allowed) & (allowed >= 0)):
         raise RunFolderError(where, "an allowed error that is negative or not finite", "finite numbers of 0 or more")
-    rounding = entry.rounding if isinstance(entry.rounding, Rounding) else None
-    return Expected(tensor, reference, allowed, entry.default_terms, rounding)
+    return reference, allowed
 
 
-def _load_product(folder: Path, where: str, tensor: Tensor, stored: StoredProduct) -> ExpectedProduct:
-    if len(tensor.shape) != 2:
-        raise RunFolderError(where, f"a product of shape {tensor.shape}", "one of two dimensions")
-    (rows, cols), k = tensor.shape, stored.k
+def _load_factors(
+    folder: Path, where: str, shape: tuple[int, ...], dtype: DType, stored: StoredProduct
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], int]:
+    """Returns the factors of a product of *shape* and *dtype*, and the seed of the sample."""
+    if len(shape) != 2:
+        raise RunFolderError(where, f"a product of shape {shape}", "one of two dimensions")
+    (rows, cols), k = shape, stored.k
     a = _load_bytes(folder, stored.a.file, (rows, k), stored.a.dtype)
     b = _load_bytes(folder, stored.b.file, (k, cols), stored.b.dtype)
-    why = why_not_sampled(a, b, tensor.dtype)
+    why = why_not_sampled(a, b, dtype)
     if why is not None:
         raise RunFolderError(where, why, "a product that can be sampled")
-    return ExpectedProduct(tensor, a, b, stored.seed)
+    return a, b, stored.seed
 
 
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

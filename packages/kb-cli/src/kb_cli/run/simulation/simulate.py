@@ -23,7 +23,7 @@ from kb_cli.benchmark.author_calls import (
     launch,
     prepare,
 )
-from kb_cli.benchmark.expected import AnyExpected
+from kb_cli.benchmark.expected import AnyExpected, AnyOpExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.frame import Frame
@@ -95,7 +95,7 @@ class DataPass(NamedTuple):
 
     wall: Wall
     memory: MemoryStore | KbError | None = None
-    expected: Mapping[str, AnyExpected] = {}
+    expected: Mapping[str, AnyExpected | AnyOpExpected] = {}
     verdict: Verdict | None = None
     captured: Sequence[Captured] = ()
 
@@ -122,7 +122,7 @@ class RunOutcome(NamedTuple):
     stage_times: dict[str, dict[str, int]] | None
     where: Where | None
     initial_memory: MemoryStore
-    expected: Mapping[str, AnyExpected]
+    expected: Mapping[str, AnyExpected | AnyOpExpected]
     verdict: Verdict | None
     wall: Wall
     sanitized: Sanitized | None = None
@@ -371,8 +371,8 @@ def _data_pass(
     if not setup.checks:
         return DataPass(Wall(0.0, executed - began), memory, captured=found)
     if setup.workload is not None:
-        verdict = judge_workload(read.log, memory, setup, progress, writers)
-        return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, {}, verdict, found)
+        verdict, kept = judge_workload(read.log, memory, setup, progress, writers)
+        return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, kept, verdict, found)
     expected = _in_full(setup, read.rows, *given, progress) if sampled is None else sampled
     verdict = judge(read.log, memory if failed is None else failed, expected, progress, writers)
     return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)

@@ -107,7 +107,7 @@ class Writers(NamedTuple):
 def judge(
     log: LogParts,
     memory: MemoryStore | KbError,
-    expected: Mapping[str, AnyExpected],
+    expected: Mapping[str, AnyExpected | AnyOpExpected],
     progress: RunProgress,
     writers: Writers | None = None,
 ) -> Verdict:
@@ -120,8 +120,10 @@ def judge(
     outputs = []
     for name, output in expected.items():
         progress.begin(VERIFY, f"comparing {name}")
-        tensor = output.tensor
-        stored = Output(name, OutputTensor(tensor), tensor.shape, tensor.dtype)
+        if isinstance(output, OpExpected | OpProduct):
+            stored = Output(name, output.stored, output.stored.shape, output.stored.dtype)
+        else:
+            stored = Output(name, OutputTensor(output.tensor), output.tensor.shape, output.tensor.dtype)
         outputs.append(check_output(log, memory, stored, output, writers or Writers()))
     return Verdict(ok=all(check.ok for check in outputs), outputs=outputs)
 

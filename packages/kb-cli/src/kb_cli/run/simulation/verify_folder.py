@@ -7,10 +7,11 @@ from pathlib import Path
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from kb_cli.benchmark.expected import Expected, ExpectedProduct
 from kb_cli.run.base.files import EXPECTED, LEVERS, LOG, MEMORY, RUN, WALL, RunFolderError
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck, Sanitized
-from kb_cli.run.records.data import load_data, load_expected
+from kb_cli.run.records.data import INDEX, load_data, load_expected
 from kb_cli.run.records.manifest_check import broken_claim, extra_files
 from kb_cli.run.records.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
 from kb_cli.run.simulation.sanitizer import sanitize_stored
@@ -212,6 +213,7 @@ def _check_has_data(folder: Path, run: RunJson) -> None:
     if not run.keep.data:
         needs = "memory, expected outputs and log"
         fix = "" if run.flags.log else " and without --no-log"
+        fix += "" if run.flags.verify or isinstance(run.results.workload_ops, UnsetType) else " and without --no-verify"
         raise RunFolderError(str(folder), f"no data ({run.keep.why})", needs, f"run again with --keep all{fix}")
 
 
@@ -225,6 +227,10 @@ def _check_has_expected(folder: Path, run: RunJson) -> None:
         raise RunFolderError(str(folder), got, "them", fix)
     if not run.flags.verify:
         raise RunFolderError(str(folder), "no expected outputs (--no-verify)", "them", "run again without --no-verify")
+    if not isinstance(run.results.workload_ops, UnsetType) and f"{EXPECTED}/{INDEX}" not in run.files:
+        got = "a workload without the references of its ops, which take more than 256 MiB or have no place"
+        fix = "kb run has verified each op; a run of fewer blocks, tokens or sequences keeps them"
+        raise RunFolderError(str(folder), got, "the references", fix)
 
 
 def _not_covered(folder: Path, run: RunJson) -> list[str]:
@@ -251,7 +257,12 @@ def _sanitized(folder: Path, run: RunJson) -> Sanitized:
 def _names_of_outputs(folder: Path, run: RunJson) -> ElementNames:
     """Finds elements of the outputs of *run*. A folder says nothing of other tensors."""
     arguments = {check.name: check.argument for check in run.results.outputs if isinstance(check.argument, str)}
-    tensors = {arguments.get(name, name): each.tensor for name, each in load_expected(folder / EXPECTED).items()}
+    expected = load_expected(folder / EXPECTED).items()
+    tensors = {
+        arguments.get(name, name): each.tensor
+        for name, each in expected
+        if isinstance(each, Expected | ExpectedProduct)
+    }
 
     def element(launch: int, owner: int, offset: int) -> Element | None:
         places = ((name, tensor.index_with(owner, offset)) for name, tensor in tensors.items())
