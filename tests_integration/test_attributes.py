@@ -32,7 +32,7 @@ ALLOWED = {
         "a call of a stream carries its times, and an event knows who records it and who waits",
     ),
     "kb_engine.engine.streams.engine_streams": (
-        "on_waited on_dispatch first_seq end_seq result made",
+        "on_waited on_dispatch first_seq end_seq result made is_seen",
         "the streams of a chip listen to its blocks, and a call carries what it did",
     ),
     "kb_engine.fastforward.isolated": (

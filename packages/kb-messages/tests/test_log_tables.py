@@ -54,7 +54,7 @@ def test_codes_count_from_0() -> None:
     assert [(each.name, each.value) for each in MessageKind] == [("REQUEST", 0), ("RESPONSE", 1)]
     reasons = [("MESSAGE", 0), ("CREDIT", 1), ("SIGNAL", 2), ("BARRIER", 3), ("PE_BUSY", 4), ("EVENT", 5)]
     assert [(each.name, each.value) for each in SyncReason] == reasons
-    kinds = [("LAUNCH", 0), ("WRITE", 1), ("READ", 2), ("COPY", 3), ("RECORD", 4), ("WAIT", 5)]
+    kinds = [("LAUNCH", 0), ("WRITE", 1), ("READ", 2), ("COPY", 3), ("RECORD", 4), ("WAIT", 5), ("LOOK", 6)]
     assert [(each.name, each.value) for each in HostCallKind] == kinds
 
 

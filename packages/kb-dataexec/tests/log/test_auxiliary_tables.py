@@ -183,7 +183,7 @@ def test_a_log_that_was_cut_off_has_the_tables_that_it_began(tmp_path):
         ("sends", 0, "t_freed_ps", 97, "a time that is not before the times in front of it"),
         ("signals", 1, "flag", 99, f"0 to {len(LOG.strings) - 1}"),
         ("waits", 0, "reason", 6, "0 to 5"),
-        ("calls", 0, "call_kind", 6, "0 to 5"),
+        ("calls", 0, "call_kind", 7, "0 to 6"),
         ("calls", 0, "t_end_ps", 0, "a time that is not before the times in front of it"),
         ("waits", 1, "to_ps", 79, "a time that is not before the times in front of it"),
     ],

@@ -90,6 +90,11 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"; {self.count} such pairs{pes}, this one the worst" if self.count > 1 else ""
 
     def _remedy(self) -> str:
+        launches = [each.program.launch for each in (self.first, self.second) if isinstance(each.program, ProgramName)]
+        if len(set(launches)) > 1:
+            one, two = ("the host" if each < 0 else f"launch {each}" for each in launches)
+            remedy = "record an event behind one, and have the stream of the other wait for it, or use one stream"
+            return f"nothing puts {one} and {two} in order: {remedy}"
         if self.hazard.is_race:
             who = "programs" if self._is_of_programs else "PEs"
             remedy = "let one of them do both, launch twice, or send a message or a signal, where the language has them"

@@ -79,7 +79,7 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
     by_command = reads & (command[found.producer] != command[follower])
     done = np.where(by_command, _command_ends(ops)[found.producer], ops["t_end_ps"][found.producer])
     numbers = _pe_names(schedule)
-    pe, launch = _pe_numbers(schedule, numbers), _launch_numbers(ops["t_end_ps"], launches)
+    pe, launch = _pe_numbers(schedule, numbers), _launch_numbers(ops["t_end_ps"], _apart(schedule, launches))
     one, two = pe[found.producer], pe[follower]
     racing = (one != two) & (np.minimum(one, two) >= 0) & (launch[found.producer] == launch[follower])
     if any(len(schedule.log.tables.get(name, ())) for name in SYNC_TABLES):
@@ -164,6 +164,19 @@ def _pe_numbers(schedule: Schedule, numbers: Mapping[str, int]) -> Array:
 def pe_of(component: str) -> str:
     """Returns the PE of a component: the text before the last dot."""
     return component if component == HOST else component.rpartition(".")[0]
+
+
+def _apart(schedule: Schedule, launches: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """Returns *launches*, with launches of streams that overlap as one."""
+    if not len(schedule.log.tables.get("calls", ())):
+        return launches
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(launches):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
 
 
 def _launch_numbers(end_ps: Array, launches: Sequence[tuple[int, int]]) -> Array:

@@ -19,6 +19,7 @@ from kb_dataexec.analysis.hazards import Hazard, Hazards, hazards
 from kb_dataexec.analysis.programs import Numbering
 from kb_dataexec.analysis.races.race_search import RaceSearch
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import spread
 from kb_dataexec.log.columns import RECTANGLE_COLUMNS, part
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import OpLog
@@ -72,13 +73,25 @@ def search(
     if not by_program.has_programs:
         findings = [_finding(schedule, found, group, memories or {}) for group in _groups(schedule, found)]
         return Searched(findings=findings, notes=[])
-    others = found.chosen(~np.isin(found.code, _RACES))
+    others = found.chosen(~np.isin(found.code, _RACES) & ~_of_streams(schedule, found))
     report = by_program.report(log, names, memories, grids)
     findings = [_finding(schedule, others, group, memories or {}) for group in _groups(schedule, others)]
     findings += report.races
     place = {int(op_id): at for at, op_id in enumerate(schedule.ops["op_id"])} if findings else {}
-    findings.sort(key=lambda each: (place[each.first.op_id], place[each.second.op_id]))
+    findings.sort(key=lambda each: (place.get(each.first.op_id, -1), place.get(each.second.op_id, -1)))
     return Searched(findings=findings, notes=report.notes)
+
+
+def _of_streams(schedule: Schedule, found: Hazards) -> Array:
+    """Whether a pair has a write or a copy of a stream of the host, which the search for races looks at."""
+    calls = schedule.log.tables.get("calls")
+    if calls is None:
+        return np.zeros(len(found.code), np.bool_)
+    moves = calls[(calls["end_seq"] > calls["first_seq"]) & (calls["first_seq"] >= 0)]
+    seqs = spread(moves["first_seq"], moves["end_seq"] - moves["first_seq"])[0]
+    of_host = np.isin(schedule.ops["command_seq"], seqs)
+    result: Array = of_host[found.first] | of_host[found.second]
+    return result
 
 
 def _groups(schedule: Schedule, found: Hazards) -> Iterator[Array]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from kb_dataexec.analysis.stream_calls import of_programs
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered_rows
+from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 from kb_messages import SyncReason
 
@@ -51,8 +53,8 @@ class Channels(Struct, frozen=True, kw_only=True):
 
 def sync_waits(log: OpLog) -> list[SyncWaits]:
     """Returns the waits of *log* by line and reason, the longest sum first. Empty for a log without waits."""
-    waits = log.tables.get("waits")
-    if waits is None or not len(waits):
+    waits = of_programs(log.tables.get("waits", np.empty(0, TABLE_DTYPES["waits"])))
+    if not len(waits):
         return []
     group, took_ps = numbered_rows(waits["line"], waits["reason"]), waits["to_ps"] - waits["from_ps"]
     found = []

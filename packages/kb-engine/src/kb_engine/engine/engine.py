@@ -292,7 +292,7 @@ class Engine:
         Raises the errors of `launch`, and SimulationStuckError for an event that nobody records. Nothing more can be
         simulated then.
         """
-        if self.session.under_way.n_calls and (call is None or not call.has_ended):
+        if self.session.under_way.has_unseen and (call is None or not call.is_seen):
             self._simulate_streams(call)
 
     def _check_streams(self) -> None:

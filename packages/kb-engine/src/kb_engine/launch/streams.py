@@ -45,7 +45,7 @@ class StreamCall:
     `receiver` is the block that keeps launches sent ahead, at most `depth` of them. The driver began with the call at
     `called_ps` and had made it at `made_ps`. Its work, or its wait for an event, began at `start_ps`, and it ended at
     `end_ps`; each is -1 before. `first_seq` and `end_seq` are the numbers of its commands, as in the log's `calls`.
-    `result` has the times of a launch that has ended.
+    `result` has the times of a launch that has ended. `is_seen` says that the host has waited for the call.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class StreamCall:
         self.called_ps = self.made_ps = self.start_ps = self.end_ps = UNKNOWN_PS
         self.first_seq = self.end_seq = -1
         self.result: object = None
+        self.is_seen = False
 
     @property
     def has_started(self) -> bool:
@@ -147,14 +148,18 @@ class Streams:
                     f"{call.line}: record", got, "an event that nobody has recorded", "make another event"
                 )
             call.event.recorded_by = call
-        call.number = self._n_calls
-        self._n_calls += 1
+        call.number = self.take_number()
         self._under_way.call()
         self._to_make.append(call)
         if not self._is_making:
             self._is_making = True
             self._make_next()
         return call
+
+    def take_number(self) -> int:
+        """Returns the number of the next call, which belongs to another one then."""
+        self._n_calls += 1
+        return self._n_calls - 1
 
     def wait_for(self, call: StreamCall | None = None) -> None:
         """Has the clock run until *call* has ended, or, without it, until all calls have."""

@@ -261,6 +261,8 @@ class Recorder(Observer):
 
     def host_reads(self, call: int, matrices: Sequence[Matrix]) -> None:
         """Notes the bytes that *call*, of a stream of the host, read."""
+        for text in ("host_read", _HOST):
+            self.writer.intern(text)
         for matrix in matrices:
             rectangle = matrix.rectangle
             owner, offset = split_address(matrix.address)

@@ -24,11 +24,13 @@ class UnderWay:
     """Counts the launches and the host's transfers of streams that are under way, `n`. `n_begun` have begun so far.
 
     Launches without a stream are not counted, because nothing else is under way beside them. `n_calls` counts the calls
-    of streams that have not ended, also those that have not begun.
+    of streams that have not ended, also those that have not begun. `has_unseen` says that the host has called since it
+    waited for all calls.
     """
 
     def __init__(self) -> None:
         self.n = self.n_begun = self.n_calls = 0
+        self.has_unseen = False
 
     @property
     def is_one(self) -> bool:
@@ -47,6 +49,11 @@ class UnderWay:
     def call(self) -> None:
         """Notes that the host has called, in a stream."""
         self.n_calls += 1
+        self.has_unseen = True
+
+    def looked(self) -> None:
+        """Notes that the host has waited for all calls."""
+        self.has_unseen = False
 
     def call_ended(self) -> None:
         """Notes that a call of a stream has ended."""

@@ -51,7 +51,7 @@ class SyncReason(IntEnum):
 
 class HostCallKind(IntEnum):
     """What the host's call of a stream does: a launch, a transfer of the host, or the record of an event or the wait
-    for one."""
+    for one. A look is no call of a stream: the host's Python waited for the end of a call."""
 
     LAUNCH = 0
     WRITE = 1
@@ -59,6 +59,7 @@ class HostCallKind(IntEnum):
     COPY = 3
     RECORD = 4
     WAIT = 5
+    LOOK = 6
 
 
 class MessageKind(IntEnum):
@@ -280,8 +281,9 @@ recorded, by call `by_seq`.
 `calls`: call `number` of the host's streams, by their number in `stream`, in the order in which the calls ended. A copy
 without a stream has -1. The driver began with the call at `t_called_ps` and had made it at `t_made_ps`. Its work began
 at `t_start_ps`: a launch left the host, a transfer began, or a wait for an event began. The host knew of its end at
-`t_end_ps`. `launch` is the number of a launch, and `event` that of the event of a RECORD or WAIT. A WRITE or COPY has
-the commands from number `first_seq` on and before number `end_seq`. A READ comes after the commands before number
+`t_end_ps`. `launch` is the number of a launch, and `event` that of the event of a RECORD or WAIT. A LOOK has no stream:
+the host's Python waited for call `event`, or for all calls (-1), before it made later calls. A WRITE or COPY has the
+commands from number `first_seq` on and before number `end_seq`. A READ comes after the commands before number
 `first_seq`.
 
 `reads`: bytes that the READ `call` read, a row for each block.

@@ -9,6 +9,7 @@ import numpy as np
 
 from kb_dataexec.analysis.critical_path.sync_calls import SyncCalls
 from kb_dataexec.analysis.programs import program_of_calls
+from kb_dataexec.analysis.stream_calls import of_programs
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
 from kb_dataexec.arrays.ranges import numbered
@@ -146,7 +147,7 @@ class PathRows:
         self.kernels = log.table("kernels")
         self.commands = Commands(self.optional("commands"))
         self.ops = Ops(log, self.commands)
-        self.syncs = SyncCalls(self.optional("waits"), self.optional("signals"))
+        self.syncs = SyncCalls(of_programs(self.optional("waits")), self.optional("signals"))
 
     def optional(self, name: str) -> Array:
         """Returns the table *name*; a table without rows if the log lacks it."""

@@ -64,7 +64,23 @@ class PathWalk:
         self._pe_of_command, self._kernels = np.append(rows.commands.pe, -1), rows.kernels
         self._waited = transfers.op[transfers.behind >= 0]
         self._synced = np.flatnonzero(rows.syncs.waited)
-        self._causes = events.cause.data
+        self._causes = self._within_launches(rows, events.cause).data
+
+    def _within_launches(self, rows: PathRows, whole: Array) -> Array:
+        """The causes *whole*, without requests that waited for a memory which served another launch.
+
+        Launches of streams run at the same time, and a path stays in its launch.
+        """
+        if not len(rows.optional("calls")):
+            return whole
+        transfers, launch = self._transfers, np.append(rows.kernels["launch"], -1)[rows.kernel_of]
+        waited = np.flatnonzero(transfers.behind >= 0)
+        op, behind = transfers.op[waited], transfers.behind[waited]
+        other = op[launch[rows.ops.command[op]] != launch[rows.ops.command[behind]]]
+        whole = whole.copy()
+        numbers = self._events.numbers
+        whole[numbers.op(OpEvent.END, other)] = numbers.op(OpEvent.START, other)
+        return whole
 
     @cached_property
     def _own_causes(self) -> memoryview:

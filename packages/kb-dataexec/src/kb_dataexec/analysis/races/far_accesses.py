@@ -19,6 +19,7 @@ from kb_messages import MemorySpace, OpKind, Role
 _OPS: Final = ("op_id", "command_seq", "name", "kind", "component", "line", "t_start_ps", "t_end_ps")
 _RECTANGLE: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
 _FETCH_OR_STORE: Final = ("fetch", "store")
+_HOST_MOVES: Final = ("host_copy", "host_write")
 
 
 class AccessKind(IntEnum):
@@ -89,6 +90,14 @@ def tcm_accesses(chunk: OpLog, owners: Array) -> Accesses:
     fetch, store = (_number(chunk, name) for name in _FETCH_OR_STORE)
     found = _accesses(chunk, fetch, store)
     return found.at(np.isin(found.owner, owners))
+
+
+def host_accesses(chunk: OpLog) -> Accesses:
+    """Returns the accesses of the host's writes and copies in *chunk*: what they read and write in memories."""
+    copy, write = (_number(chunk, name) for name in _HOST_MOVES)
+    read = _accesses(chunk, copy, -1)
+    written = [_accesses(chunk, -1, name) for name in (copy, write)]
+    return Accesses.joined([read, *written])
 
 
 def _number(chunk: OpLog, name: str) -> int:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kb_dataexec.analysis.stream_calls import of_programs
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered_rows
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
@@ -84,6 +85,7 @@ class MessageOrder:
         pe_of_commands: Callable[[Array], Array],
     ) -> None:
         sends, signals, waits = (tables.get(name, np.empty(0, TABLE_DTYPES[name])) for name in SYNC_TABLES)
+        waits = of_programs(waits)
         named = np.concatenate([sends["dst"], signals["src"], signals["dst"], waits["pe"]])
         pe_of_text = self.pe_of_text = _pe_of_text(strings, numbers, np.unique(named).tolist())
         src, dst = pe_of_commands(sends["command_seq"]), pe_of_text[sends["dst"]]

@@ -12,16 +12,17 @@ import numpy as np
 
 from kb_dataexec.analysis.findings import Access, Element, ElementNames, Finding, RaceReport, unnamed
 from kb_dataexec.analysis.hazards import Hazard, pe_of
-from kb_dataexec.analysis.programs import Numbering, Programs
-from kb_dataexec.analysis.races.far_accesses import Accesses, AccessKind, far_accesses, tcm_accesses
+from kb_dataexec.analysis.programs import Numbering, ProgramName, Programs
+from kb_dataexec.analysis.races.actors import Actors
+from kb_dataexec.analysis.races.far_accesses import Accesses, AccessKind, far_accesses, host_accesses, tcm_accesses
 from kb_dataexec.analysis.races.race_pairs import RacePair, contested, racing
+from kb_dataexec.analysis.races.stream_order import StreamOrder
 from kb_dataexec.analysis.races.synced import Synced
-from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.arrays.ranges import numbered_rows
 from kb_dataexec.log.auxiliary import Tables, joined
+from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
-from kb_messages import SYNC_TABLES, MemorySpace, Rectangle, common_byte, split_address
+from kb_messages import OPTIONAL_TABLES, SYNC_TABLES, MemorySpace, Rectangle, common_byte, split_address
 
 _MOST_GATHERED: Final = 1 << 21
 """Accesses that a limited search keeps. Source: assumed; 200 MB."""
@@ -47,6 +48,7 @@ class RaceSearch:
         self._thorough = thorough
         self._programs = Programs()
         self._parts: list[Accesses] = []
+        self._moves: list[Accesses] = []
         self._strings: Sequence[str] = ()
         self._n_records = self._n_accesses = self._n_pieces = 0
         self._synced: list[Tables] = []
@@ -61,8 +63,9 @@ class RaceSearch:
         self._strings = chunk.strings
         self._programs.look(chunk)
         self._n_records += chunk.n_ops
-        self._synced.append({name: chunk.tables[name] for name in SYNC_TABLES if name in chunk.tables})
+        self._synced.append({name: chunk.tables[name] for name in OPTIONAL_TABLES if name in chunk.tables})
         if self._thorough or self._n_accesses <= _MOST_GATHERED:
+            self._moves.append(host_accesses(chunk))
             part = far_accesses(chunk)
             self._n_accesses += len(part.op_id)
             self._n_pieces += int(np.count_nonzero(part.op_id[1:] == part.op_id[:-1]))
@@ -85,27 +88,30 @@ class RaceSearch:
         if not self._thorough and self._n_accesses > _MOST_GATHERED:
             return RaceReport(races=[], left_out=_without(f"more than {_MOST_GATHERED:,} accesses to memories"))
         labels = memories or {}
-        rows = self._programs.rows
-        if len(np.unique(rows.launch)) == len(rows.launch):  # one program in each launch
+        rows, tables = self._programs.rows, joined(self._synced)
+        calls = tables.get("calls")
+        streams = None if calls is None or not len(calls) else StreamOrder(calls)
+        if streams is None and len(np.unique(rows.launch)) == len(rows.launch):  # one program in each launch
             return RaceReport(races=[])
         found = Accesses.joined(self._parts)
         order = np.argsort(found.command_seq, kind="stable")
         found, is_whole = self._with_tcm(found.at(order), log, labels)
-        found, returns = found.with_atomics
-        program = self._programs.of_commands(found.command_seq)
-        launch = np.where(program >= 0, rows.launch[program], -1)
-        actor = self._actors(found, program)
-        synced = Synced.of(found, joined(self._synced), self._strings, launch)
-        at = contested(found, actor, launch)
+        reads = tables.get("reads", np.empty(0, TABLE_DTYPES["reads"]))
+        actors = Actors.of(self._programs, found, streams, (self._moves, reads, self._strings))
+        found, returns = actors.found.with_atomics
+        synced = Synced.of(
+            found, {name: tables[name] for name in SYNC_TABLES if name in tables}, self._strings, actors.launch
+        )
+        at = contested(found, actors.actor, actors.group)
         if synced is not None:
             at = at[~synced.by_protocol[at]]
         most = max(_FEW_CONTESTED, self._n_records // _RECORDS_FOR_ONE + 2 * self._n_pieces)
         if not self._thorough and len(at) > most:
-            n_programs = len(np.unique(program[at]))
+            n_programs = len(np.unique(actors.program[at]))
             many = f"{len(at):,} accesses of {n_programs:,} programs lie close together"
             return RaceReport(races=[], left_out=_without(many))
-        pairs = list(racing(found, actor, launch, returns, at, None if synced is None else synced.is_ordered))
-        findings = [self._finding(found, program, each, (names, labels, grids)) for each in pairs]
+        pairs = list(racing(found, actors.actor, actors.group, returns, at, actors.order(synced)))
+        findings = [self._finding(found, actors, each, (names, labels, grids)) for each in pairs]
         decided = [each for each, pair in zip(findings, pairs, strict=True) if pair.is_decided]
         others = [each for each, pair in zip(findings, pairs, strict=True) if not pair.is_decided]
         left_out = "" if is_whole else _without("the log was read in parts, and PEs use TCMs of other PEs", " there")
@@ -129,22 +135,10 @@ class RaceSearch:
     def _pe_of(self, component: int) -> str:
         return pe_of(self._strings[component])
 
-    def _actors(self, found: Accesses, program: Array) -> Array:
-        """The program of each access; for an access to a TCM, the first program of its launch and PE.
-
-        The programs of a PE use its TCM one after the other, so they do not race there.
-        """
-        rows = self._programs.rows
-        pair = numbered_rows(rows.launch, rows.pe)
-        first = np.full(len(pair), len(pair), np.int64)
-        np.minimum.at(first, pair, np.arange(len(pair)))
-        in_tcm = (found.owner >> 10 & 15) == MemorySpace.TCM.code
-        return np.where(in_tcm & (program >= 0), first[pair[program]], program)
-
     def _finding(
         self,
         found: Accesses,
-        program: Array,
+        actors: Actors,
         pair: RacePair,
         naming: tuple[ElementNames, Mapping[int, str], Sequence[Numbering]],
     ) -> Finding:
@@ -154,9 +148,9 @@ class RaceSearch:
         assert address is not None, "the two share a set of bytes"
         owner, offset = split_address(address)
         launches = np.unique(self._programs.rows.launch)
-        launch = int(np.searchsorted(launches, self._programs.rows.launch[program[one]]))
+        launch = int(np.searchsorted(launches, max(actors.launch[one], actors.launch[two])))
         element: Element | None = names(launch, owner, offset)
-        accesses = [self._access(found, each, int(program[each]), grids) for each in (one, two)]
+        accesses = [self._access(found, each, actors.name(each, grids)) for each in (one, two)]
         done_ps = int(found.t_end_ps[one])
         fields = {} if element is None else {"element": element}
         return Finding(
@@ -168,11 +162,11 @@ class RaceSearch:
             where=labels.get(owner) or memory_name(owner),
             offset=offset,
             count=len(pair.programs),
-            pes=len(np.unique(self._programs.rows.pe[pair.programs])),
+            pes=actors.n_pes(pair.programs),
             **fields,
         )
 
-    def _access(self, found: Accesses, at: int, program: int, grids: Sequence[Numbering]) -> Access:
+    def _access(self, found: Accesses, at: int, program: ProgramName) -> Access:
         strings = self._strings
         return Access(
             op_id=int(found.op_id[at]),
@@ -181,7 +175,7 @@ class RaceSearch:
             line=strings[int(found.line[at])],
             t_start_ps=int(found.t_start_ps[at]),
             t_end_ps=int(found.t_end_ps[at]),
-            program=self._programs.name(program, grids),
+            program=program,
         )
 
 

@@ -107,6 +107,8 @@ def _where_of_chunks(
     """The attribution of the log of *survey*. *chunks_but* yields its chunks again, without those to leave out."""
     if "kernels" not in survey.auxiliary:
         raise NoWindowsError("a log without programs")
+    if "calls" in survey.auxiliary:
+        raise NoWindowsError("launches of streams, which may overlap")
     if not survey.is_in_order:
         raise NoWindowsError("a row of transfers behind its op")
     ends = np.minimum.accumulate(np.array([*survey.ready_ps[1:], _END], np.int64)[::-1])[::-1].tolist()

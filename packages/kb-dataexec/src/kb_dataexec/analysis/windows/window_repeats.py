@@ -13,6 +13,7 @@ import numpy as np
 
 from kb_dataexec.analysis.critical_path.sync_calls import SyncCalls
 from kb_dataexec.analysis.dma_ops import FarEnds
+from kb_dataexec.analysis.stream_calls import of_programs
 from kb_dataexec.analysis.windows.log_survey import LogSurvey
 from kb_dataexec.analysis.windows.path_forest import PathNode, PathRound
 from kb_dataexec.analysis.windows.row_shift import RowShift
@@ -144,7 +145,8 @@ class WindowRepeats:
         tables = survey.tables
         for table in (tables[name] for name in ("commands", "kernels") if name in tables):
             times += [table[name] for name in table.dtype.names or () if name.startswith("t_")]
-        syncs = SyncCalls(*(tables.get(name, np.empty(0, TABLE_DTYPES[name])) for name in ("waits", "signals")))
+        waits, signals = (tables.get(name, np.empty(0, TABLE_DTYPES[name])) for name in ("waits", "signals"))
+        syncs = SyncCalls(of_programs(waits), signals)
         times += [syncs.t_called, syncs.t_issued, syncs.t_went_on, syncs.t_between, syncs.t_origin]
         self._events_ps = np.unique(np.concatenate(times))
         self._before: WindowState | None = None

@@ -186,6 +186,20 @@ class EngineStreams:
         except BaseException as error:
             self._abandon(error)
             raise
+        self._note_look(call)
+
+    def _note_look(self, call: StreamCall | None) -> None:
+        """Logs that the host's Python waited for *call*, or for all calls."""
+        recorder, number = self._session.recorder, self._streams.take_number()
+        if call is None:
+            self._session.under_way.looked()
+        else:
+            call.is_seen = True
+        if recorder is not None:
+            now_ps, text = self._clock.now_ps, "host"
+            looked_at = -1 if call is None else call.number
+            numbers = number, NO_STREAM, HostCallKind.LOOK, -1, looked_at, -1, -1, *[now_ps] * 4
+            recorder.program_synced("calls", (text,), numbers)
 
     def _add(self, call: StreamCall) -> StreamCall:
         """Has the driver make *call*. Its texts enter the log now, so that their numbers follow from the calls."""
