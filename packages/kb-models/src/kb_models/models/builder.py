@@ -13,6 +13,7 @@ from kb_models.models.rotation import Rotation
 from kb_models.ops import (
     Activation,
     AllReduce,
+    ClassToken,
     DecodeAttention,
     Depthwise,
     Gated,
@@ -315,6 +316,10 @@ class Builder:
         op = Pool(self.name(name), self.mesh, x, window, "average", counts_padding=counts_padding)
         self.add(op)
         return op.result
+
+    def class_token(self, name: str, x: Images) -> Value:
+        """The pixels of *x* as tokens, after a class token for each image, with positions added."""
+        return self.add(ClassToken(self.name(name), self.mesh, x.value, x.height * x.width))
 
     def global_pool(self, name: str, x: Images) -> Value:
         """The mean of all pixels of each image: (batch, channels)."""

@@ -11,6 +11,7 @@ from kb_models.models.architecture import Architecture
 from kb_models.models.config import ConfigKeys
 from kb_models.models.llama import Llama, Mistral, Mixtral, Qwen2
 from kb_models.models.resnet import ResNet
+from kb_models.models.vit import ViT
 from kb_topology import did_you_mean, listing
 
 GROUP: Final = "kb.models"
@@ -22,6 +23,7 @@ ARCHITECTURES: Final[Mapping[str, type[Architecture]]] = {
     "mixtral": Mixtral,
     "qwen2": Qwen2,
     "resnet": ResNet,
+    "vit": ViT,
 }
 """The architectures of kb-models."""
 

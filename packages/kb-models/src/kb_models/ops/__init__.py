@@ -9,6 +9,7 @@ from kb_models.ops.attention import RopeAppend as RopeAppend
 from kb_models.ops.collective import AllReduce as AllReduce
 from kb_models.ops.gather import Gather as Gather
 from kb_models.ops.images import Activation as Activation
+from kb_models.ops.images import ClassToken as ClassToken
 from kb_models.ops.images import Depthwise as Depthwise
 from kb_models.ops.images import GlobalPool as GlobalPool
 from kb_models.ops.images import ImageConvolution as ImageConvolution
