@@ -39,6 +39,7 @@ SECTIONS = {
             ("triton.md", "how do I run Triton kernels that I have?"),
             ("triton-features.md", "which parts of Triton run, and which are refused?"),
             ("kernels.md", "which kernels come with kb, and what do they reach?"),
+            ("networks.md", "how do I run a network that another tool wrote: a table of layers, or an ONNX model?"),
             ("memory.md", "what do HBM, SRAM and TCM cost a PE, and what do rows and banks cost a kernel?"),
             ("sweeps.md", "which chip is best, out of thousands?"),
             ("golden-times.md", "how does a test fail when a kernel got slower?"),
