@@ -16,9 +16,11 @@ from kb_models.ops import (
     ClassToken,
     DecodeAttention,
     Depthwise,
+    Embedding,
     Gated,
     Gather,
     GlobalPool,
+    Head,
     Heads,
     ImageConvolution,
     Images,
@@ -153,6 +155,14 @@ class Builder:
             for part in x.parts
         ]
         return self.add(Gather(name, self.mesh, x, bounds, axes))
+
+    def embedding(self, name: str, rows: int, vocab: int, width: int) -> Value:
+        """Rows of a table of *vocab* x *width*, split over `vocab`, by random numbers that the kernel loads."""
+        return self.add(Embedding(self.name(name), self.mesh, rows, vocab, width, self.dtype))
+
+    def head(self, name: str, x: Value, vocab: int) -> Value:
+        """The number of the word, i32, with the largest product with each row of *x*."""
+        return self.add(Head(self.name(name), self.mesh, self.whole(x), vocab))
 
     def linear(
         self,
