@@ -95,7 +95,7 @@ class OpsWorkload(Workload[Any]):
         needs_data = host.needs_data or any(op.looks_at_values for op in self._made)
         tensors = self._tensors = Tensors(host, self._mesh, self._seed, needs_data, stand_ins(self._made))
         for op in self._made:
-            for value in (*op.reads, *op.writes):
+            for value in (*op.reads, *op.writes, *op.scratch):
                 tensors.put(value)
         self._ran = []
         for op in self._made:
@@ -147,7 +147,7 @@ class OpsWorkload(Workload[Any]):
 
     def footprint(self, p: Any) -> int:
         """The bytes of all values, copies included."""
-        values = {value.name: value for op in self._made for value in (*op.reads, *op.writes)}
+        values = {value.name: value for op in self._made for value in (*op.reads, *op.writes, *op.scratch)}
         return sum(value.placed_nbytes for value in values.values())
 
 

@@ -17,6 +17,7 @@ from kb_models.ops import (
     DecodeAttention,
     Depthwise,
     Embedding,
+    Experts,
     Gated,
     Gather,
     GlobalPool,
@@ -35,6 +36,7 @@ from kb_models.ops import (
     Quantisation,
     Rope,
     RopeAppend,
+    Router,
     Rows,
     Sum,
     Window,
@@ -163,6 +165,24 @@ class Builder:
     def head(self, name: str, x: Value, vocab: int) -> Value:
         """The number of the word, i32, with the largest product with each row of *x*."""
         return self.add(Head(self.name(name), self.mesh, self.whole(x), vocab))
+
+    def experts(self, name: str, x: Value, n_experts: int, top_k: int, mlp: int) -> Value:
+        """The mixture of *top_k* of *n_experts* experts of *mlp* columns, which a router chooses for each row of *x*.
+
+        With the axis `experts` split over cubes, rows go to the cubes of their experts. With the axis `mlp` split, each
+        cube has columns of the experts, and their partial sums are added up.
+        """
+        x, name = self.whole(x), self.name(name)
+        router = Router(f"{name}.router", self.mesh, x, n_experts, top_k)
+        self.add(router)
+        mixture = Experts(name, self.mesh, x, router.ids, router.shares, n_experts, mlp)
+        y = self.add(mixture)
+        if mixture.is_partial:
+            return self.add(AllReduce(f"{name}.all_reduce", self.mesh, y))
+        if [part.bounds for part in y.parts] == [part.bounds for part in x.parts]:
+            return y
+        bounds = [part.bounds for part in x.parts]
+        return self.add(Gather(f"{name}.all_gather", self.mesh, y, bounds, x.axes))
 
     def linear(
         self,

@@ -19,7 +19,8 @@ class Op(ABC):
 
     `flops` are the operations of the algorithm, a multiply-add as two. `terms` is the length of the longest sum of f32
     behind an output, from which the default tolerance follows. `repeats` is how often the whole model has the op. An op
-    with `looks_at_values` has kernels that look at computed values, so its run needs all data.
+    with `looks_at_values` has kernels that look at computed values, so its run needs all data. `scratch` values are
+    placed with the others; kernels of the op alone write and read them, and no reference looks at them.
     """
 
     kind: str
@@ -27,6 +28,7 @@ class Op(ABC):
     terms: int = 1
     repeats: int = 1
     looks_at_values: bool = False
+    scratch: tuple[Value, ...] = ()
 
     def __init__(self, name: str, reads: tuple[Value, ...], writes: tuple[Value, ...]) -> None:
         self.name = name
