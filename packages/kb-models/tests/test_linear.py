@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from running import check_ops, run_ops, two_sips
 
 from kb_messages import BenchmarkError
 from kb_models.models.builder import Builder
 from kb_models.ops.linear import kernels
+from kb_models.ops.linear.grouped import random_sizes
 from kb_models.ops.linear.weights import QUANTISATIONS, packed_rows, pairs_of
 from kb_topology import Topology
 
@@ -123,3 +125,60 @@ def test_what_linear_ops_refuse() -> None:
         lambda m: m.linear("y", x(m), 8, "mlp", residual=m.input("r", (2, 8), ("batch", ""))),
     )
     refused("x in 2 parts and copies of them", lambda m: m.linear("y", m.input("x", (2, 2), ("", "mlp")), 8, ""))
+
+
+def groups_of(rows: int, groups: int, n: int, sizes: list[int] | None = None):
+    """Builds a grouped product, with *sizes* in place of random ones."""
+
+    def build(m: Builder) -> None:
+        x = m.input("x", (rows, 50), ("", ""))
+        given = None
+        if sizes is not None:
+            drawn = random_sizes("sizes", m.mesh, rows, groups)
+            given = replace(drawn, content=lambda rng: np.array(sizes, np.int32))
+        m.grouped("grouped", x, groups, n, "mlp", given)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("topology", "layout", "rows", "groups", "n", "sizes"),
+    [
+        ("one_pe", "", 1, 3, 5, None),
+        ("one_cube", "", 200, 2, 130, [0, 200]),
+        (two_sips(), "mlp=sip*cube", 9, 4, 70, [0, 1, 8, 0]),
+        (two_sips(), "mlp=cube", 7, 9, 3, None),
+    ],
+)
+def test_groups_of_any_size(
+    topology: Topology | str, layout: str, rows: int, groups: int, n: int, sizes: list[int] | None
+) -> None:
+    check_ops(topology, layout, groups_of(rows, groups, n, sizes))
+
+
+def test_the_time_of_groups_follows_from_their_loaded_sizes() -> None:
+    """A group of 8 rows reads one weight, and 8 groups of one row read 8."""
+    one, eight = (
+        run_ops("one_cube", "", groups_of(8, 8, 512, sizes)).latency_ps["grouped"] for sizes in ([8] + 7 * [0], 8 * [1])
+    )
+    assert eight > 2 * one
+
+
+@pytest.mark.parametrize(("layout", "batch"), [("", 3), ("batch=sip", 2)])
+def test_products_of_activations(layout: str, batch: int) -> None:
+    def build(m: Builder) -> None:
+        x, y = m.input("x", (batch * 5, 20), ("batch", "")), m.input("y", (batch * 20, 13), ("batch", ""))
+        m.matmul("xy", x, y, batch)
+
+    check_ops(two_sips(), layout, build)
+
+
+def test_what_groups_refuse() -> None:
+    with pytest.raises(BenchmarkError, match="op grouped: got x with some rows in each cube"):
+        run_ops(two_sips(), "batch=sip", lambda m: m.grouped("grouped", m.input("x", (4, 8), ("batch", "")), 2, 4, ""))
+
+    def unequal(m: Builder) -> None:
+        m.matmul("z", m.input("x", (4, 20), ("", "")), m.input("y", (20, 3), ("", "")), 2)
+
+    with pytest.raises(BenchmarkError, match=r"op z: got .* for 2 products, needs 20 rows of y for each product"):
+        run_ops("one_cube", "", unequal)

@@ -8,7 +8,7 @@ import numpy as np
 
 from kb_engine import cast
 from kb_messages import BenchmarkError, DType
-from kb_models.layout import Mesh, Value
+from kb_models.layout import Mesh, Part, Value
 from kb_models.models.rotation import Rotation
 from kb_models.ops import (
     Activation,
@@ -21,6 +21,7 @@ from kb_models.ops import (
     Gated,
     Gather,
     GlobalPool,
+    Grouped,
     Head,
     Heads,
     ImageConvolution,
@@ -43,6 +44,8 @@ from kb_models.ops import (
     normal,
     other_op,
 )
+from kb_models.ops.block_product import Block as ProductBlock
+from kb_models.ops.block_product import BlockProduct
 
 
 class Builder:
@@ -183,6 +186,24 @@ class Builder:
             return y
         bounds = [part.bounds for part in x.parts]
         return self.add(Gather(f"{name}.all_gather", self.mesh, y, bounds, x.axes))
+
+    def matmul(self, name: str, x: Value, y: Value, batch: int = 1) -> Value:
+        """The products of *batch* matrices that are below each other in the rows of *x*, with those in *y*."""
+        (rows, k), (depth, n) = x.shape, y.shape
+        if rows % batch or depth != batch * k:
+            got = f"{x.name} of {x.shape} and {y.name} of {y.shape} for {batch} products"
+            raise BenchmarkError(f"op {self.name(name)}", got, f"{k} rows of {y.name} for each product")
+        parts = tuple(Part((part.bounds[0], (0, n)), part.cube) for part in x.parts)
+        z = Value(name=self.name(name), shape=(rows, n), dtype=x.dtype, parts=parts, axes=(x.axes[0], ""))
+        m = rows // batch
+        spans = [((i * m, (i + 1) * m), (i * k, (i + 1) * k)) for i in range(batch)]
+        blocks = [ProductBlock((own, (0, k)), (other, (0, n)), (own, (0, n)), False) for own, other in spans]
+        return self.add(BlockProduct(z.name, self.mesh, x, y, blocks, z))
+
+    def grouped(self, name: str, x: Value, groups: int, n: int, axis: str, sizes: Value | None = None) -> Value:
+        """Each group of rows of *x* times a weight of its own, with *n* columns on *axis*. *sizes*, which the kernel
+        loads, has the rows of each group, and is random by default."""
+        return self.add(Grouped(self.name(name), self.mesh, self.whole(x), groups, n, axis, sizes))
 
     def linear(
         self,

@@ -20,6 +20,7 @@ from kb_models.ops.images import Pool as Pool
 from kb_models.ops.images import Window as Window
 from kb_models.ops.linear import Embedding as Embedding
 from kb_models.ops.linear import Gated as Gated
+from kb_models.ops.linear import Grouped as Grouped
 from kb_models.ops.linear import Head as Head
 from kb_models.ops.linear import Linear as Linear
 from kb_models.ops.linear import Out as Out
