@@ -262,6 +262,43 @@ def test_an_embedding_and_norms(tmp_path: Path) -> None:
     assert "NAME=SIZE, with a size of at least 1" in refused(path, dims="tokens")
 
 
+def norm(kind: str) -> tuple[list[onnx.NodeProto], dict[str, Any]]:
+    """A norm as exporters write it that know no operator for it."""
+    if kind == "layer":
+        start = [node("ReduceMean", ["x"], ["m"], axes=[-1]), node("Sub", ["x", "m"], ["c"])]
+    else:
+        start = [node("Identity", ["x"], ["c"])]
+    middle = [
+        node("Pow", ["c", "two"], ["p"]),
+        node("ReduceMean", ["p"], ["v"], axes=[-1]),
+        node("Add", ["v", "eps"], ["e"]),
+        node("Sqrt", ["e"], ["r"]),
+    ]
+    quotient = (
+        [node("Div", ["c", "r"], ["q"])]
+        if kind == "layer"
+        else [node("Reciprocal", ["r"], ["i"]), node("Mul", ["c", "i"], ["q"])]
+    )
+    end = [node("Mul", ["q", "w"], ["s"], "scaled"), node("Add", ["s", "b"], ["y"], "shifted")]
+    numbers = {"two": np.array(2, np.float32), "eps": np.array(1e-5, np.float32)}
+    return [*start, *middle, *quotient, *end], {**numbers, "w": [80], "b": [80]}
+
+
+def test_norms_of_many_nodes_are_one_op(tmp_path: Path) -> None:
+    nodes, weights = norm("layer")
+    run = Run(saved(tmp_path, model(nodes, {"x": [2, 3, 80]}, weights, opset=16))).check("norm")
+    assert run.names == ["shifted"]
+    nodes, weights = norm("rms")
+    path = saved(tmp_path, model(nodes[1:], {"c": [2, 3, 80]}, weights, opset=16))
+    run = Run(path).check("norm", "elementwise")
+    assert run.names == ["scaled", "y"]
+    nodes, weights = norm("layer")  # a norm whose root somebody else reads too
+    made = model([*nodes, node("Neg", ["r"], ["z"])], {"x": [2, 3, 80]}, weights, ["y", "z"], opset=16)
+    run = Run(saved(tmp_path, made))
+    assert not run.ran.failures
+    assert run.kinds.count("pool") == 2
+
+
 # what is not known
 
 UNKNOWN = [

@@ -165,6 +165,8 @@ class _Inference:
         standard = node.domain in ("", "ai.onnx")
         values = {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
         attributes = {name: self._plain(name, each) for name, each in values.items()}
+        if node.op_type == "Softmax" and self._versions.get("", 13) < 13:
+            attributes.setdefault("axis", 1)  # the default changed
         return Node(
             op=node.op_type if standard else f"{node.domain}.{node.op_type}",
             name=node.name or f"{node.op_type}_{number}",

@@ -13,6 +13,7 @@ from kb_models.models.builder import Builder
 from kb_models.models.params import Size
 from kb_models.networks.graph import graph_of
 from kb_models.networks.lower import Lowering
+from kb_models.networks.norms import with_norms
 from kb_models.networks.operators import OPERATORS
 from kb_models.networks.unknown import listed
 from kb_models.ops import Op
@@ -52,7 +53,7 @@ class OnnxWorkload(OpsWorkload):
     def made(self, p: OnnxParams, topology: Topology) -> tuple[Mesh, list[Op]]:
         """The ops of the graph. Raises BenchmarkError that lists the operators that no op computes, before anything
         runs."""
-        graph = graph_of(self.model, str(self.name), p.batch, _dims(p.dims))
+        graph = with_norms(graph_of(self.model, str(self.name), p.batch, _dims(p.dims)))
         mesh = Mesh.of(topology, parse_map(p.map or default_map(topology)))
         m = Builder(mesh, p.dtype)
         lowering = Lowering(m, graph)
