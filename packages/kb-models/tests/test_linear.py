@@ -50,13 +50,15 @@ def test_linear_ops_of_any_size(topology: Topology | str, layout: str, rows: int
 
 
 def test_copies_of_key_heads_agree() -> None:
-    """Four cubes and two key heads: neighbouring cubes have the same head, and `read` compares them."""
+    """Four cubes in two SIPs and two key heads: the cubes of a SIP have the same head, of which each computes a half.
+    `read` compares the copies."""
 
     def build(m: Builder) -> None:
         x = m.input("x", (2, 40), ("batch", ""))
         q, k = m.projections("qk", x, [("q", 16, "heads", 4), ("k", 8, "kv_heads", 4)])
         assert [part.bounds[1] for part in k.parts] == [(0, 4), (0, 4), (4, 8), (4, 8)]
         assert [part.bounds[1] for part in q.parts] == [(0, 4), (4, 8), (8, 12), (12, 16)]
+        assert m.ops[0].reads[1].shape == (40, 24)
 
     check_ops(two_sips(), SPLIT, build)
 

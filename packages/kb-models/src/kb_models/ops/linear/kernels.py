@@ -15,11 +15,13 @@ EPILOGUES: Final = ("none", "relu", "silu", "gelu_tanh")
 
 
 class Piece(NamedTuple):
-    """Columns of a panel that belong to a result: its number, and the columns in the panel and in the cube's part."""
+    """Columns of a panel that belong to a result: its number, the columns in the panel and in the parts of the cubes
+    that get them, and these cubes."""
 
     out: int
     cols: slice
     to: slice
+    cubes: tuple[int, ...]
 
 
 class Extras(NamedTuple):
@@ -105,13 +107,16 @@ def unpacking_kernel(
 
 
 def finish(tl: Any, z: Any, y: Sequence[Sequence[TensorRef]], block: Block, rows: slice, plan: Plan) -> None:
-    """Stores the columns of *z*, a product of *rows*, that belong to each result."""
+    """Stores the columns of *z*, a product of *rows*, that belong to each result, in all cubes that have a copy."""
     function, pieces = FUNCTIONS[plan.activation], plan.pieces[block.panel]
     found = [z if each.cols == slice(0, z.shape[1]) else z[:, each.cols] for each in pieces]
     found = [function(tl, found[0]) * found[1]] if plan.is_gated else [function(tl, each) for each in found]
+    pending = []
     for piece, value in zip(pieces, found, strict=False):
-        out = y[piece.out][block.cube]
-        tl.store(out[rows, piece.to], value.to(out.dtype))
+        rounded = value.to(y[piece.out][block.cube].dtype)
+        pending += [tl.store_async(y[piece.out][cube][rows, piece.to], rounded) for cube in piece.cubes]
+    for each in pending:
+        tl.wait(each)
 
 
 def added(tl: Any, block: Block, rows: slice, extras: Extras) -> list[Any]:

@@ -43,6 +43,14 @@ class Out(NamedTuple):
     unit: int = 1
 
 
+class Share(NamedTuple):
+    """Columns of a result that a cube computes, and the cubes that have them."""
+
+    start: int
+    stop: int
+    cubes: tuple[int, ...]
+
+
 class _Panels(Op):
     """A product of X, rows x K, with the columns of all *outs*, which are cut into panels, one for each column of the
     grid of each cube.
@@ -137,7 +145,8 @@ class _Panels(Op):
     def _cut(self, name: str, x: Value, bias: bool, weights: Quantisation) -> None:
         """The grid, the panels, and where the columns of each result lie in the weight."""
         mesh, rows = self.mesh, [part.shape[0] for part in x.parts]
-        widths = [sum(stop - start for start, stop in each) for each in self.bounds]
+        self.shares = self._shares()
+        widths = [sum(share.stop - share.start for share in each) for each in self.shares]
         shared = [width // 2 if self.is_gated else width for width in widths]
         self.grid = grid_for(max(rows), shared, mesh)
         self.blocks = blocks_of(mesh, self.grid, rows, shared)
@@ -164,19 +173,26 @@ class _Panels(Op):
         self.bias = self._bias(f"{name}.bias", panels, whole) if bias else None
         self._panels = panels
 
+    def _shares(self) -> list[list[Share]]:
+        """The columns of each result that each cube computes: all of its part."""
+        return [[Share(*bounds, (cube,)) for bounds in each] for cube, each in enumerate(self.bounds)]
+
     def _pieces(self, cube: int, j: int) -> list[Piece]:
         """The columns of panel *j* of *cube*: those of each result one after the other."""
-        sizes = [stop - start for start, stop in self.bounds[cube]]
+        shares, bounds = self.shares[cube], self.bounds[cube]
         if self.is_gated:
-            to = slice(*cut(sizes[0], self.grid.along, j))
+            to = slice(*cut(shares[0].stop - shares[0].start, self.grid.along, j))
             size = to.stop - to.start
-            return [Piece(out, slice(out * size, (out + 1) * size), to) for out in (0, 1)]
-        first, last = cut(sum(sizes), self.grid.along, j)
+            return [Piece(out, slice(out * size, (out + 1) * size), to, (cube,)) for out in (0, 1)]
+        first, last = cut(sum(share.stop - share.start for share in shares), self.grid.along, j)
         found, at = [], 0
-        for out, size in enumerate(sizes):
+        for out, share in enumerate(shares):
+            size = share.stop - share.start
             start, stop = max(first, at), min(last, at + size)
             if start < stop:
-                found.append(Piece(out, slice(start - first, stop - first), slice(start - at, stop - at)))
+                moved = share.start - bounds[out][0] - at
+                to = slice(start + moved, stop + moved)
+                found.append(Piece(out, slice(start - first, stop - first), to, share.cubes))
             at += size
         return found
 
@@ -339,7 +355,8 @@ class Linear(_Panels):
 class Projections(_Panels):
     """The products of X with several weights, such as those of q, k and v, in one launch.
 
-    X is whole in each cube. Where an axis has more parts than heads, neighbouring cubes have copies.
+    X is whole in each cube. Where an axis has more parts than heads, neighbouring cubes have copies: each computes some
+    of the columns, and stores them in all of these cubes.
     """
 
     kind = "linear"
@@ -357,6 +374,26 @@ class Projections(_Panels):
         """Raises BenchmarkError for an X that is split along K, and for an unknown kind of weights."""
         check_whole(name, x)
         super().__init__(name, mesh, x, outs, bias=bias, activation="none", weights=weights)
+
+    def _shares(self) -> list[list[Share]]:
+        """The columns of each result that each cube computes: the cubes of a SIP that have copies share them."""
+        cubes, bounds = self.mesh.cubes, self.bounds
+        found: list[list[Share]] = []
+        for cube in cubes:
+            found.append([])
+            for out, (start, stop) in enumerate(bounds[cube.number]):
+                rows = self.x.parts[cube.number].bounds[0]
+                copies = tuple(
+                    each.number
+                    for each in cubes
+                    if each.sip == cube.sip
+                    and self.x.parts[each.number].bounds[0] == rows
+                    and bounds[each.number][out] == (start, stop)
+                )
+                first, last = cut(stop - start, len(copies), copies.index(cube.number))
+                found[-1].append(Share(start + first, start + last, copies))
+        has_work = all(any(share.start < share.stop for share in each) for each in found)
+        return found if has_work else super()._shares()
 
 
 class Gated(_Panels):
