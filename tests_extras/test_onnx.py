@@ -256,7 +256,7 @@ def test_an_embedding_and_norms(tmp_path: Path) -> None:
     ]
     made = model(nodes, {"ids": [2, "tokens"]}, {"table": [300, 80], "s": [80], "b": [80]}, integers=["ids"])
     path = saved(tmp_path, made)
-    Run(path, dims="tokens=7", unknown="skip").check("norm")
+    Run(path, dims="tokens=7").check("embedding", "norm")
     assert "dynamic dimensions: tokens of ids, needs a size for each; -p dims=tokens=128" in refused(path)
     assert "-p dims: got token, needs dynamic dimensions of the file: tokens" in refused(path, dims="token=3")
     assert "NAME=SIZE, with a size of at least 1" in refused(path, dims="tokens")

@@ -78,10 +78,10 @@ class OnnxWorkload(OpsWorkload):
 
 
 def default_map(topology: Topology) -> str:
-    """Columns, channels and heads over all SIPs and cubes of *topology*."""
+    """Columns, channels, heads and tables over all SIPs and cubes of *topology*."""
     mesh = Mesh.of(topology, {})
     levels = "*".join(name for name, count in (("sip", mesh.n_sips), ("cube", mesh.n_cubes)) if count > 1) or "none"
-    return f"mlp={levels},channels={levels},heads={levels}"
+    return f"mlp={levels},channels={levels},heads={levels},vocab={levels}"
 
 
 def _dims(text: str) -> dict[str, int]:

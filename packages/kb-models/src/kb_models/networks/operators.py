@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from kb_models.networks.axes import Atom, Laid, image, is_last, same_layout, size_of
+from kb_models.networks.axes import Atom, Laid, image, is_last, laid, same_layout, size_of
 from kb_models.networks.graph import Node
 from kb_models.networks.lower import CHANNELS, COLUMNS, HEADS, Lowering, Pending
 from kb_models.networks.unknown import Unknown
@@ -160,7 +160,12 @@ def _gather(lowering: Lowering, node: Node) -> None:
     shape = lowering.shape(data)
     axis = node.get("axis", 0) % len(shape)
     if lowering.is_fixed(data):
-        raise Unknown("of the rows of a table")
+        if axis or len(shape) != 2:
+            raise Unknown("from a table of another shape than entries by width")
+        out = lowering.shape(node.outputs[0])
+        value = lowering.m.embedding(lowering.name(node.name), math.prod(out[:-1]), *shape)
+        lowering.set(node.outputs[0], laid(value, out, len(out) - 1))
+        return
     chosen = _constant(lowering, node, 1)
     if chosen is None or chosen.ndim > 1:
         raise Unknown("by indices that are computed")
