@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kb_engine import Host, TensorRef, product_tolerance
-from kb_engine.collectives import Group, all_reduce
+from kb_engine.collectives import Group, Sizes, all_reduce
 from kb_models.layout import Mesh, Part, Tensors, Value, cut
 from kb_models.layout.value import Array
 from kb_models.ops.op import Op, Read
 
 
 class Block(NamedTuple):
-    """The elements that PE i of each cube sums, and the group of these PEs: some whole rows, or a part of one row."""
+    """The elements that PE i of each cube sums, some whole rows or a part of one row; the group of these PEs, and the
+    algorithm."""
 
     rows: slice
     cols: slice
     group: Group
+    algorithm: str
 
 
 def kernel(tl: Any, x: Sequence[TensorRef], y: Sequence[TensorRef], blocks: Sequence[Block | None], pes: int) -> None:
@@ -28,7 +30,7 @@ def kernel(tl: Any, x: Sequence[TensorRef], y: Sequence[TensorRef], blocks: Sequ
     if block is not None:
         cube = tl.program_id() // pes
         place = block.rows, block.cols
-        all_reduce(tl, block.group, x[cube][0, *place], out=y[cube][place])
+        all_reduce(tl, block.group, x[cube][0, *place], out=y[cube][place], algorithm=block.algorithm)
 
 
 def blocks_of(rows: int, cols: int, pes: int) -> list[tuple[slice, slice]]:
@@ -62,15 +64,20 @@ class AllReduce(Op):
         super().__init__(name, (x,), (self.y,))
 
     def launch(self, host: Host, tensors: Tensors) -> None:
-        """Launches one program on each PE."""
+        """Launches one program on each PE. All groups take the algorithm with the least estimated time of the first
+        group, because their PEs have the same places in other cubes."""
         mesh, pes = self.mesh, self.mesh.pes_per_cube
         blocks: list[Block | None] = [None] * len(mesh.pes)
+        algorithm = ""
         for members in sorted(self._members):
             rows, cols = self.y.parts[members[0]].shape
             for place, (down, along) in enumerate(blocks_of(rows, cols, pes)):
                 group = host.group([mesh.cubes[number].pes[place] for number in members], of=mesh.pes)
+                if not algorithm:
+                    n = (down.stop - down.start) * (along.stop - along.start)
+                    algorithm = group.chosen("all_reduce", Sizes(n, self.x.dtype, "sum"), (False, False))
                 for number in members:
-                    blocks[number * pes + place] = Block(down, along, group)
+                    blocks[number * pes + place] = Block(down, along, group, algorithm)
         host.launch(kernel, tensors[self.x], tensors[self.y], blocks, pes, pes=mesh.pes)
 
     def reference(self, read: Read) -> dict[str, Array]:
