@@ -51,7 +51,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def measure(engine: Engine, launches: Sequence[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
-    """Returns the metrics of *launches*. `peak_flops` is for operands of *dtype*, and None when *dtype* is no DType."""
+    """Returns the metrics of *launches*. `peak_flops` is for operands of *dtype*, and None unless that names a DType."""
     span_ps = sum(launch.end_ps - launch.start_ps for launch in launches)
     return Metrics(
         span_ps=span_ps,
@@ -59,7 +59,7 @@ def measure(engine: Engine, launches: Sequence[LaunchResult], plans: PlanTally, 
         traffic=_traffic(usage, plans),
         bandwidth_gbs=_bandwidths(engine),
         tile_stages=plans.n_stages,
-        peak_flops=peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
+        peak_flops=peak_flops(engine, DType(dtype)) if isinstance(dtype, str) and dtype in set(DType) else None,
         chosen_tiles=plans.chosen_tiles,
         gemm_flops=2 * plans.macs,
         roofs=roofs_of(engine, launches, plans, usage),
