@@ -119,7 +119,7 @@ def test_nothing_kept_nothing_to_verify(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"error: {run_dir}: got no data (--keep none), needs memory, expected outputs and log; "
-        "run again with --keep all\n"
+        "run it again with --keep all\n"
     )
 
 

@@ -32,6 +32,7 @@ class Params(Struct):
     layers: int = 4
     phase: Literal["decode", "prefill", "pass"] = "decode"
     wrong: bool = False
+    dtype: Literal["f32"] = "f32"
 
 
 class Output(WorkloadOutput):

@@ -253,9 +253,9 @@ def test_a_missing_file_and_a_torn_log_fail(invoke: Invoke, folder: Path) -> Non
     ("option", "message"),
     [
         (["--keep", "none"], ("got no data (--keep none), needs memory, expected outputs and log; "
-                             "run again with --keep all")),
+                             "run it again with --keep all")),
         (["--no-log"], ("got no data (--no-log), needs memory, expected outputs and log; "
-                       "run again with --keep all and without --no-log")),
+                       "run it again with --keep all and without --no-log")),
         (["--no-verify"], "got no expected outputs (--no-verify), needs them; run again without --no-verify"),
     ],
 )  # fmt: skip

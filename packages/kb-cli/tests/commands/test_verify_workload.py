@@ -62,7 +62,7 @@ def test_a_run_for_times_alone_says_how_to_get_data(invoke: Invoke, tmp_path: Pa
     result = run_chain(invoke, tmp_path, "--no-verify")
     done = invoke("verify", result["run_dir"])
     assert done.exit_code == 2
-    assert "run again with --keep all and without --no-verify" in done.stderr
+    assert "run it again with --keep all and without --no-verify" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def read_run_log(folder: Path) -> RunLog:
         raise RunFolderError(str(folder), "a run without an op log", "one", "run it again without --no-log")
     if not run.keep.data:
         got = f"a run whose op log was not kept ({run.keep.why})"
-        raise RunFolderError(str(folder), got, "one", "run it again with --keep all")
+        raise RunFolderError(str(folder), got, "one", run.how_to_keep)
     dma = DmaOpsOnTheWay()
     try:
         log = own_log(folder, run, prefix=True, lazy_operands=True, look=dma.look)

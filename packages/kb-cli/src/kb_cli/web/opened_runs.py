@@ -90,7 +90,7 @@ class OpenedRun:
             raise source.too_large
         if source.log is None:
             got = f"a run whose op log was not kept ({source.run.keep.why})"
-            raise RunFolderError(str(source.folder), got, "one", "run it again with --keep all")
+            raise RunFolderError(str(source.folder), got, "one", source.run.how_to_keep)
         results = source.run.results
         return RunTimeline(source.folder, source.log, results.launches, of_workload=results.workload_ops or ())
 

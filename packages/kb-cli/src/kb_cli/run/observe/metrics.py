@@ -51,7 +51,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def measure(engine: Engine, launches: Sequence[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
-    """Returns the metrics of *launches*. `peak_flops` is for operands of *dtype*, and None unless that names a DType."""
+    """Returns the metrics of *launches*. `peak_flops` is for operands of *dtype*, and None unless it names a DType."""
     span_ps = sum(launch.end_ps - launch.start_ps for launch in launches)
     return Metrics(
         span_ps=span_ps,

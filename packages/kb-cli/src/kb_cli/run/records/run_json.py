@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, UnsetType
 
 from kb_cli.benchmark.run_records import CheckMode, RecordedCall, RecordedScript
 from kb_cli.run.base.files import FORMAT, FORMAT_VERSION, RUN, RunFolderError, write_json
 from kb_cli.run.base.result import Kept, RunResult
+from kb_cli.terminal.units import listed
 from kb_dataexec.files import decode_json, file_in, read_json
 
 
@@ -75,6 +76,13 @@ class RunJson(Struct, frozen=True, kw_only=True):
     sha256: str
     call: RecordedCall | None = None
     script: RecordedScript | None = None
+
+    @property
+    def how_to_keep(self) -> str:
+        """What keeps the data of such a run: `run it again with --keep all`, without the options that leave none."""
+        is_untold = not self.flags.verify and not isinstance(self.results.workload_ops, UnsetType)
+        left_out = [name for name, is_set in (("--no-log", not self.flags.log), ("--no-verify", is_untold)) if is_set]
+        return f"run it again with --keep all{f' and without {listed(left_out)}' if left_out else ''}"
 
 
 class RowClaim(Struct, frozen=True, kw_only=True):

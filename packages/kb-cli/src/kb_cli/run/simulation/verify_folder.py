@@ -212,9 +212,7 @@ def _verify_rows(
 def _check_has_data(folder: Path, run: RunJson) -> None:
     if not run.keep.data:
         needs = "memory, expected outputs and log"
-        fix = "" if run.flags.log else " and without --no-log"
-        fix += "" if run.flags.verify or isinstance(run.results.workload_ops, UnsetType) else " and without --no-verify"
-        raise RunFolderError(str(folder), f"no data ({run.keep.why})", needs, f"run again with --keep all{fix}")
+        raise RunFolderError(str(folder), f"no data ({run.keep.why})", needs, run.how_to_keep)
 
 
 def _check_has_expected(folder: Path, run: RunJson) -> None:
