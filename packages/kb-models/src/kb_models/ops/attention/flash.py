@@ -127,15 +127,11 @@ def steps_for(host: Host, rows: int, keys: int, head_dim: int, dtype: DType) -> 
     """The keys of a step, for *rows* queries: as many as fit, up to 512 and to *keys*."""
 
     def need(keys_of_a_step: int) -> int:
-        # steps on the way, in use, and the one before; scores and powers; sums of steps; a third stays free, because
-        # steps of different sizes leave gaps
+        # steps on the way, in use, and the one before; scores and powers; sums of steps; half of TCM stays free, because
+        # values of different sizes leave gaps
         loaded = (AHEAD + 2) * keys_of_a_step * head_dim * dtype.nbytes
-        steps = steps_of_chunk(rows)
-        return (
-            3
-            * (loaded + steps * rows * (keys_of_a_step * (4 + dtype.nbytes) + 4 * head_dim) + 16 * rows * head_dim)
-            // 2
-        )
+        weights = steps_of_chunk(rows) * rows * (keys_of_a_step * (4 + dtype.nbytes) + 4 * head_dim)
+        return 2 * (loaded + weights + 16 * rows * head_dim)
 
     return host.fitted(need, keys_of_a_step=(None, max(1, min(BLOCK, keys))))["keys_of_a_step"]
 

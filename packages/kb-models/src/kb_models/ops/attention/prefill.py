@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kb_engine import Host, TensorRef
 from kb_messages import BenchmarkError
-from kb_models.layout import Block, Mesh, Tensors, Value, cover, cut
+from kb_models.layout import Block, Mesh, Tensors, Value, cover
 from kb_models.layout.cover import Range
 from kb_models.layout.value import Array, Bounds
 from kb_models.ops.attention.flash import AHEAD, attended, chunks_of, rows_for, steps_for
@@ -164,9 +164,9 @@ class PrefillAttention(Op):
                 mine = max(first, head * group), min(last, (head + 1) * group)
                 for left in range(*mine, rows):
                     heads = left, min(left + rows, mine[1])
-                    n_jobs = -(-(stop - start) // (rows // (heads[1] - heads[0])))
-                    spans = (cut(stop - start, n_jobs, number) for number in range(n_jobs))
-                    yield from (Work(sequence, start + a, start + b, heads) for a, b in spans)
+                    tokens = rows // (heads[1] - heads[0])
+                    firsts = range(start, stop, tokens)
+                    yield from (Work(sequence, at, min(at + tokens, stop), heads) for at in firsts)
 
     def _cost(self, work: Work) -> int:
         """The cycles of *work*: of the array for two products, of the vector unit for 12 operations on each score, and
@@ -191,8 +191,12 @@ class PrefillAttention(Op):
         return Job(cube, rows, cols, work.first, tuple(tuple(chunk) for chunk in chunks_of(steps, n_rows)), cubes)
 
     def _steps(self, work: Work, cube: int, step: int) -> Iterator[Step]:
-        """The keys that *work* sees, in steps of up to *step* keys that each lie in one part."""
-        head, d, n_keys = work.heads[0] // self.heads.group, self.heads.head_dim, self._keys_of(work)
+        """The keys that *work* sees, in steps of up to *step* keys that each lie in one part.
+
+        A step has a multiple of a quarter of *step* keys as far as there are more: few sizes leave few gaps in TCM.
+        """
+        head, d, quarter = work.heads[0] // self.heads.group, self.heads.head_dim, max(1, step // 4)
+        n_keys = min(-(-self._keys_of(work) // quarter) * quarter, self.tokens)
         row = work.sequence * self.tokens
         for block in cover(self.qkv[1].parts, cube, (row, row + n_keys), (head * d, (head + 1) * d)):
             n_rows = block.rows.stop - block.rows.start
