@@ -127,8 +127,8 @@ def steps_for(host: Host, rows: int, keys: int, head_dim: int, dtype: DType) -> 
     """The keys of a step, for *rows* queries: as many as fit, up to 512 and to *keys*."""
 
     def need(keys_of_a_step: int) -> int:
-        # steps on the way, in use, and the one before; scores and powers; sums of steps; half of TCM stays free, because
-        # values of different sizes leave gaps
+        # steps on the way, in use, and the one before; scores and powers; sums of steps; half of TCM stays free,
+        # because values of different sizes leave gaps
         loaded = (AHEAD + 2) * keys_of_a_step * head_dim * dtype.nbytes
         weights = steps_of_chunk(rows) * rows * (keys_of_a_step * (4 + dtype.nbytes) + 4 * head_dim)
         return 2 * (loaded + weights + 16 * rows * head_dim)
