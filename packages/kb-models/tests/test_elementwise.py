@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from running import run_ops, two_sips
+from sampled_cases import sampled
 
 from kb_models.layout import Value
 from kb_models.models.builder import Builder
@@ -35,8 +36,10 @@ CASES: dict[str, tuple[list[Places], list[Places], list[Step]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("layout", ["", "mlp=sip*cube", "tokens=sip*cube", "tokens=sip,mlp=cube"])
+LAYOUTS = ["", "mlp=sip*cube", "tokens=sip*cube", "tokens=sip,mlp=cube"]
+
+
+@pytest.mark.parametrize(("case", "layout"), sampled([(case, layout) for case in CASES for layout in LAYOUTS], 10))
 def test_operands_anywhere(case: str, layout: str) -> None:
     rows, cols, steps = CASES[case]
 

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 import zipfile
 from pathlib import Path
 
@@ -119,3 +120,12 @@ def test_a_table_under_another_name(tmp_path: Path) -> None:
     found = network_file(path)
     assert found is not None
     assert found.kind == "table"
+
+
+def test_an_onnx_model_needs_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"\x08\x0a\x12\x04kern")
+    with pytest.raises(BenchmarkError) as found:
+        source_of(str(path))
+    assert str(found.value) == f"{path}: got an ONNX model, needs the package onnx; pip install 'kb-models[onnx]'"
