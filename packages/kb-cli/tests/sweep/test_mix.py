@@ -113,3 +113,23 @@ def test_an_integer_may_be_written_in_units_of_1024(invoke: Invoke, tmp_path: Pa
     assert run_chain(invoke, tmp_path, "-p", "context=1k", "--no-verify")["params"]["context"] == 1024
     done = invoke("run", tmp_path / "chain.py", "-p", "context=1.5k")
     assert "-p context: got '1.5k', needs an int" in done.stderr
+
+
+def test_a_model_is_swept_on_its_own_chip_where_none_is_named(
+    invoke: Invoke, bench_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    chain = write_chain(tmp_path)
+    chain.write_text(
+        chain.read_text().replace("    Params = Params\n", '    Params = Params\n    default_topology = "one_pe"\n')
+    )
+    assert swept(invoke, chain, "-p", "context=16")["topology"] == "one_pe"
+    benchmarks = [{"benchmark": str(chain)}, {"benchmark": str(bench_file())}]
+    (tmp_path / "mix.yaml").write_text(json.dumps({"benchmarks": benchmarks, "set": {BW: [51.2, 102.4]}}))
+    done = invoke("sweep", tmp_path / "mix.yaml")
+    assert done.exit_code == 2
+    assert "got no name, and benchmarks for one_pe and one_cube, needs one chip for all" in done.stderr
+
+
+def test_a_list_of_values_belongs_to_a_sweep(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("run", write_chain(tmp_path), "-p", "context=1k,4k")
+    assert "-p context: got '1k,4k', needs an int; kb sweep runs each of several values" in done.stderr

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.inspect import type_info
@@ -29,7 +29,7 @@ from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.kernel_source import MOST_NBYTES, benchmark_source
 from kb_cli.benchmark.run_records import RecordedCall, RecordedScript
 from kb_cli.benchmark.workloads import workload_names, workload_source
-from kb_engine import Benchmark
+from kb_engine import Benchmark, Workload
 from kb_engine.program import explain
 from kb_messages import BenchmarkError, read_bytes
 
@@ -53,6 +53,8 @@ def refuse_during_import(what: str) -> None:
         raise BenchmarkError(file, f"a call of {what} while kb imports the file", "none", fix)
 
 
+DEFAULT_TOPOLOGY: Final = "one_cube"
+"""The bundled chip of benchmarks that name none."""
 BenchmarkType = type[Benchmark[Any]]
 _IMPORT = "the import of the file"
 
@@ -82,6 +84,11 @@ class LoadedBenchmark(NamedTuple):
     def label(self) -> str:
         """The file's name in errors."""
         return self.path.name
+
+    @property
+    def default_topology(self) -> str:
+        """The bundled chip that runs it where the user names none."""
+        return self.bench.default_topology if isinstance(self.bench, Workload) else DEFAULT_TOPOLOGY
 
     @property
     def sha256(self) -> str:

@@ -38,7 +38,7 @@ from kb_cli.whatif.budget import LEAST_S, Budget
 from kb_cli.whatif.known_levers import Levers
 from kb_cli.whatif.levers import levers_after
 from kb_cli.whatif.op_levers import with_op_levers
-from kb_engine import PlannedOp, Workload
+from kb_engine import PlannedOp
 from kb_messages import BenchmarkError, KbError
 from kb_topology import load_topology
 
@@ -155,7 +155,7 @@ def command(
         texts = with_workload_options(loaded, parse_assignments(assignments), of_workload)
         rows = read_shapes(shapes, loaded.bench.Params, texts) if shapes is not None else None
         params = build_params(loaded.bench.Params, texts) if rows is None else None
-        chip_file = bundled.find("topologies", topology or _default_topology(loaded))
+        chip_file = bundled.find("topologies", topology or loaded.default_topology)
         chip = load_topology(chip_file)
         if trace_path is not None:
             check_trace_name(trace_path)
@@ -204,10 +204,6 @@ def _loaded(bench: str | None, workload: str | None) -> LoadedBenchmark:
     if workload is not None:
         refuse_for_benchmark(loaded, "--workload", f"kb run {workload} runs a benchmark")
     return loaded
-
-
-def _default_topology(loaded: LoadedBenchmark) -> str:
-    return loaded.bench.default_topology if isinstance(loaded.bench, Workload) else "one_cube"
 
 
 def _planned(setup: Setup) -> list[PlannedOp]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 import click
 
-from kb_cli.benchmark.load import load_benchmark
+from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark
 from kb_cli.report.html.sweep_files import check_table_file, write_report, write_table
 from kb_cli.report.tables.sweep_tables import sweep_tables
 from kb_cli.sweep.costs import costs_of
@@ -28,11 +28,14 @@ from kb_cli.terminal.limit_options import limit_options
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import made_folder
 from kb_cli.terminal.units import listed
+from kb_messages import BenchmarkError
 
 
 @click.command("sweep", cls=CheckedCommand)
 @click.argument("what", metavar="BENCH|SWEEP.yaml")
-@click.option("--topology", help="Bundled chips' names or YAML files, with commas.  [default: one_cube]")
+@click.option(
+    "--topology", help="Bundled chips' names or YAML files, with commas.  [default: one_cube; one_sip for a model]"
+)
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUES", help="Values of the chip's YAML at a place.")
 @click.option("-p", "params", multiple=True, metavar="KEY=VALUES", help="Values of a parameter of the benchmark.")
 @click.option(
@@ -113,6 +116,8 @@ def command(
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         definition = defined(what, options)
         loaded = {each.label: load_benchmark(each.benchmark) for each in definition.mix}
+        if not definition.topology:
+            definition = definition._replace(topology=_default_topology(loaded.values()))
         points = points_of(definition)
         job_list = JobList(loaded, definition, points, seed, verify)
         costs = costs_of(definition, points, job_list.chips.values())
@@ -134,6 +139,15 @@ def command(
     _print(result, folder, rows, as_json)
     wrong = any(point.result is not None and point.result.verified is False for point in result.points)
     click.get_current_context().exit(1 if wrong or not result.configurations else 0)
+
+
+def _default_topology(loaded: Iterable[LoadedBenchmark]) -> str:
+    """Returns the chip of a sweep that names none. Raises BenchmarkError for benchmarks that have several."""
+    names = list(dict.fromkeys(each.default_topology for each in loaded))
+    if len(names) > 1:
+        fix = f"add --topology {names[-1]}, or topology in the file"
+        raise BenchmarkError("topology", f"no name, and benchmarks for {listed(names)}", "one chip for all", fix)
+    return names[0]
 
 
 def _print(result: SweepResult, folder: Path, rows: int, as_json: bool) -> None:

@@ -21,7 +21,6 @@ from kb_topology import YamlSource, convert_checked, did_you_mean, listing, read
 
 MOST_NBYTES = 16 << 20
 """The most bytes of a sweep's file. Source: assumed."""
-DEFAULT_TOPOLOGY = "one_cube"
 
 
 class _Span(Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,6 +62,8 @@ class Definition(NamedTuple):
 
     `mix` has the benchmarks: one that has the parameters `fixed`, or several with parameters of their own, which are
     the values of an axis `benchmark` that is added up.
+
+    `topology` is "" where none is named: the benchmark's own then.
 
     A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`. `cost`
     is an expression for the cost of a point, or empty. Points that differ in the axes `over` alone are one workload.
@@ -132,7 +133,7 @@ def defined(name: str, options: SweepOptions) -> Definition:
     if options.topology is None and file.topology is not None:
         chips = _texts(file.topology, f"{label}: topology")
     else:
-        chips = values_of(DEFAULT_TOPOLOGY if options.topology is None else options.topology, "--topology")
+        chips = ("",) if options.topology is None else values_of(options.topology, "--topology")
     values = {TOPOLOGY: chips, **values}
     for option, texts in (("--set", options.sets), ("-p", options.params)):
         values |= {key: values_of(given, f"{option} {key}") for key, given in _assignments(option, texts).items()}
