@@ -71,16 +71,16 @@ class Experts(Op):
         super().__init__(name, (x, ids, shares, self.w1, self.w3, self.w2), (self.y,))
 
     def launch(self, host: Host, tensors: Tensors) -> None:
-        """Launches one program on each PE, four times. Products have blocks of up to 128 rows and 1024 columns, or of
+        """Launches one program on each PE, four times. Products have blocks of up to 256 rows and 1024 columns, or of
         as many as fit TCM: two of operands, two sums and their product."""
         mesh, nbytes, width = self.mesh, self.x.dtype.nbytes, self.x.shape[1]
         x, ids, shares, y = (tensors[each] for each in (self.x, self.ids, self.shares, self.y))
         most, held_nbytes = max(part.shape[0] for part in self.scratch[0].parts), host.tcm_nbytes // 8
         n_ahead = 1 if most <= FEW_ROWS else 0
-        each = (3 + 2 * n_ahead) * nbytes + 8
+        each = (3 + 2 * n_ahead) * nbytes
         fitted = host.fitted(
             lambda block_m, block_n: block_m * block_n * each + held_nbytes,
-            block_m=(None, min(128, most)),
+            block_m=(None, min(256, most)),
             block_n=(None, 1024),
         )
         rows = max(1, min(16, host.tcm_nbytes // (8 * width * nbytes)))
