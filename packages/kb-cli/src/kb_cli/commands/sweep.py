@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark
 from kb_cli.report.html.sweep_files import check_table_file, write_report, write_table
 from kb_cli.report.tables.sweep_tables import sweep_tables
 from kb_cli.sweep.costs import costs_of
-from kb_cli.sweep.definition import SweepOptions, defined
+from kb_cli.sweep.definition import Definition, SweepOptions, defined
 from kb_cli.sweep.job import Answer, Job
 from kb_cli.sweep.job_list import JobList
 from kb_cli.sweep.point_store import PointStore
@@ -114,10 +114,7 @@ def command(
     if table_file is not None:
         check_table_file(table_file, Path(what), *([table] if table is not None else []))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        definition = defined(what, options)
-        loaded = {each.label: load_benchmark(each.benchmark) for each in definition.mix}
-        if not definition.topology:
-            definition = definition._replace(topology=_default_topology(loaded.values()))
+        definition, loaded = _loaded(defined(what, options))
         points = points_of(definition)
         job_list = JobList(loaded, definition, points, seed, verify)
         costs = costs_of(definition, points, job_list.chips.values())
@@ -141,13 +138,19 @@ def command(
     click.get_current_context().exit(1 if wrong or not result.configurations else 0)
 
 
-def _default_topology(loaded: Iterable[LoadedBenchmark]) -> str:
-    """Returns the chip of a sweep that names none. Raises BenchmarkError for benchmarks that have several."""
-    names = list(dict.fromkeys(each.default_topology for each in loaded))
+def _loaded(definition: Definition) -> tuple[Definition, dict[str, LoadedBenchmark]]:
+    """Returns *definition* with its chip, which its benchmarks tell where none is named, and the benchmarks by label.
+
+    Raises BenchmarkError for benchmarks that have several chips.
+    """
+    loaded = {each.label: load_benchmark(each.benchmark) for each in definition.mix}
+    if definition.topology:
+        return definition, loaded
+    names = list(dict.fromkeys(each.default_topology for each in loaded.values()))
     if len(names) > 1:
         fix = f"add --topology {names[-1]}, or topology in the file"
         raise BenchmarkError("topology", f"no name, and benchmarks for {listed(names)}", "one chip for all", fix)
-    return names[0]
+    return definition._replace(topology=names[0]), loaded
 
 
 def _print(result: SweepResult, folder: Path, rows: int, as_json: bool) -> None:

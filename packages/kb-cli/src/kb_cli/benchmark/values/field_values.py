@@ -181,12 +181,7 @@ def _no_member(text: str, type_: Any, members: list[Member], full: bool) -> BadV
     fix = fix or did_you_mean(text, choices) or ("write it like 128x128x128" if tile else "")
     got = repr(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}...")
     types = {member.type_ for member in members if member.type_ in (int, float)}
-    if (
-        not fix
-        and types
-        and "," in text
-        and all(each.strip() and each.strip()[0].isdigit() for each in text.split(","))
-    ):
+    if not fix and types and _LIST.fullmatch(text):
         fix = "kb sweep runs each of several values"
     if not fix and types and _is_number(text):
         fix = "numbers are finite, and integers have at most 64 bits"
