@@ -3,18 +3,21 @@
 Their references are compared with the definition, element by element, where a case is small.
 """
 
+import random
 from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from running import check_ops, chip, run_ops
+from running import check_ops, chip, run_ops, two_sips
+from sampled_cases import sampled
 
 from kb_messages import BenchmarkError, DType
-from kb_models.layout import Mesh
+from kb_models.layout import Mesh, Part
 from kb_models.models.builder import Builder
 from kb_models.ops import ImageConvolution, Images, Window
+from kb_models.ops.images.window import Source, sources_of
 
 Built = Callable[[Builder], Any]
 
@@ -77,12 +80,10 @@ def block(m: Builder) -> None:
     m.global_pool("pooled", m.depthwise("depthwise", y, Window.of(3, padding=1), activation="relu6"))
 
 
-@pytest.mark.parametrize(
-    ("layout", "shape"), [("pixels=cube", (2, 2)), ("channels=cube", (1, 2)), ("batch=cube", (1, 2))]
-)
-def test_a_residual_block_over_cubes(layout: str, shape: tuple[int, int]) -> None:
-    """The rows of a cube are few here, so a window reads the parts of several other cubes."""
-    check_ops(cubes(*shape), layout, block)
+@pytest.mark.parametrize("layout", ["pixels=sip*cube", "channels=cube"])
+def test_a_residual_block_over_cubes(layout: str) -> None:
+    """The rows of a cube are few here, so a window reads the parts of several other cubes, and of the other SIP."""
+    check_ops(two_sips(), layout, block)
 
 
 def test_the_reference_is_the_definition() -> None:
@@ -150,3 +151,36 @@ def test_refusals(build: Built, said: str) -> None:
 def test_windows_that_are_none(given: dict[str, Any], said: str) -> None:
     with pytest.raises(BenchmarkError, match=said):
         Window.of(**given)
+
+
+def test_pixels_come_from_the_nearest_copy() -> None:
+    """Four cubes with copies of two parts of the rows: a cube reads its own copy, and the nearest one of the other."""
+    parts = [Part(((0, 5), (0, 3)), 0), Part(((5, 9), (0, 3)), 1), Part(((0, 5), (0, 3)), 2), Part(((5, 9), (0, 3)), 3)]
+    assert [source.part for source in sources_of(parts, 0)] == [0, 1]
+    assert [source.part for source in sources_of(parts, 3)] == [2, 3]
+    assert sources_of(parts, 3) == (Source(2, 0, 5), Source(3, 5, 9))
+
+
+def drawn(seed: int) -> tuple[str, str, Built]:
+    """A convolution of random sizes, with a depthwise one and a pool of the same window before, and its layout."""
+    rng = random.Random(seed)
+    kernel, dilation = (rng.randint(1, 4), rng.randint(1, 4)), (rng.randint(1, 2), rng.randint(1, 2))
+    reach = [(n - 1) * d for n, d in zip(kernel, dilation, strict=True)]
+    padding = [rng.randint(0, reach[side % 2]) for side in range(4)]
+    window = Window.of(kernel, (rng.randint(1, 3), rng.randint(1, 3)), padding, dilation)
+    groups, activation = rng.choice([1, 1, 2, 3]), rng.choice(["none", "relu", "relu6", "gelu", "silu"])
+    height, width = (rng.randint(max(1, each + 1), each + 7) for each in reach)
+
+    def build(m: Builder) -> None:
+        x = m.images("x", rng.randint(1, 3), height, width, groups * rng.randint(1, 9))
+        m.depthwise("depthwise", x, window, activation=activation)
+        m.average_pool("mean", x, window)
+        m.convolution("conv", x, groups * rng.randint(1, 40), window, groups=groups, activation=activation)
+
+    return rng.choice(["pixels=cube", "channels=cube", "batch=cube", ""]), rng.choice(["f32", "f16", "bf16"]), build
+
+
+@pytest.mark.parametrize("seed", sampled(range(60), 2))
+def test_random_windows(seed: int) -> None:
+    layout, dtype, build = drawn(seed)
+    check_ops(cubes(1, 3), layout, build, dtype)
