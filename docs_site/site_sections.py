@@ -39,6 +39,7 @@ SECTIONS = {
             ("triton.md", "how do I run Triton kernels that I have?"),
             ("triton-features.md", "which parts of Triton run, and which are refused?"),
             ("kernels.md", "which kernels come with kb, and what do they reach?"),
+            ("models.md", "what does a whole model take on a chip, and what bounds it?"),
             ("networks.md", "how do I run a network that another tool wrote: a table of layers, or an ONNX model?"),
             ("memory.md", "what do HBM, SRAM and TCM cost a PE, and what do rows and banks cost a kernel?"),
             ("sweeps.md", "which chip is best, out of thousands?"),
@@ -66,7 +67,7 @@ SECTIONS = {
     ),
     "packages/index.md": Section(
         "Packages",
-        "kernbench is eight packages. Some of them are of use alone.",
+        "kernbench is nine packages. Some of them are of use alone.",
         [
             ("packages/kb-cli.md", "the command `kb`, and kernels from Python"),
             ("packages/kb-engine.md", "clock, blocks, log, the kernel language, the host"),
@@ -76,6 +77,7 @@ SECTIONS = {
             ("packages/kb-dataexec.md", "executes and verifies the log of a simulation, of use alone"),
             ("packages/kb-messages.md", "what packages tell each other: commands, plans, records, addresses"),
             ("packages/kb-triton.md", "runs unmodified Triton kernels"),
+            ("packages/kb-models.md", "whole models: ops by layout, builders, configurations"),
         ],
     ),
     "background/index.md": Section(

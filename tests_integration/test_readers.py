@@ -18,6 +18,8 @@ READERS = {
 }
 EXCEPTIONS = {
     ("kb_cli/benchmark/catalogue.py", "read_text"): "the bundled benchmarks, which come with kb",
+    ("kb_models/find.py", "read_text"): "the bundled configurations, which come with kb-models",
+    ("kb_models/find.py", "loads"): "the bundled configurations, which come with kb-models",
     ("kb_cli/benchmark/bundled.py", "read_bytes"): "the bundled benchmarks, which come with kb",
     ("kb_cli/web/server.py", "read_bytes"): "the files of the page, which come with kb",
     ("kb_cli/sweep/point_store.py", "read_bytes"): "sources that run, which are hashed and not decoded",

@@ -192,7 +192,7 @@ def test_the_picture_has_the_rooms_in_their_order() -> None:
         package: re.findall(r"\[(\w+)\]", body)[::-1]
         for package, body in re.findall(r"subgraph (\w+)\n(.*?)\n  end\n", picture, re.DOTALL)
     }
-    pictured = ("kb_cli", "kb_triton", "kb_engine", "kb_components", "kb_dataexec")
+    pictured = ("kb_cli", "kb_triton", "kb_models", "kb_engine", "kb_components", "kb_dataexec")
     assert drawn == {package: ROOMS[package] for package in pictured}
 
 

@@ -20,6 +20,8 @@ PUBLISHED = {
     "mixtral-8x7b": 46_702_792_704,
     "resnet-50": 25_557_032,
     "vit-large": 304_326_632,
+    "gpt2": 124_439_808,
+    "bert-large": 335_141_888,
 }
 """Source: the number of parameters on the page of each model on huggingface.co; of networks of images, torchvision."""
 
@@ -42,7 +44,7 @@ def test_every_bundled_configuration_has_a_published_number() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"model_type": ...}, "m: model_type: got no value, needs one of llama, mistral, mixtral, qwen2"),
+        ({"model_type": ...}, "m: model_type: got no value, needs one of bert, gpt2, llama, mistral, mixt"),
         ({"model_type": "lama"}, "m: model_type: got 'lama', which no builder knows, needs one of"),
         ({"hidden_size": ...}, "m: hidden_size: got no value, needs an integer"),
         ({"hidden_size": "4096"}, 'm: hidden_size: got "4096", needs an integer of 1 or more'),

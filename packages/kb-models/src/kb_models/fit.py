@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -42,24 +42,25 @@ class Held(Struct, frozen=True):
         return self.total <= self.capacity
 
 
-def fullest_slice(ops: Sequence[Op], mesh: Mesh, topology: Topology) -> Held:
+def fullest_slice(ops: Sequence[Op], mesh: Mesh, topology: Topology, kept: Collection[str] = ()) -> Held:
     """The slice of HBM that holds most of the whole model, as a share of its size.
 
     Weights, caches and tables of a block count as often as the model has the block. Activations count as often as the
-    run has them, because another block takes the same memory again. Raises BenchmarkError for a cube without HBM.
+    run has them, because another block takes the same memory again; those called *kept* are a cache. Raises
+    BenchmarkError for a cube without HBM.
     """
     slices = _slices(mesh, topology)
     held: list[list[dict[Role, float]]] = [[{} for _ in each] for each in slices]
     pes = {pe: (cube.number, place) for cube in mesh.cubes for place, pe in enumerate(cube.pes)}
-    for value, times in _values(ops):
-        for part in value.parts:
-            share = times * value.placed_nbytes * _size(part.shape) / max(1, sum(_size(p.shape) for p in value.parts))
+    for value, purpose, times in _values(ops, kept):
+        for part in value.parts if value.source is None else ():
+            share = times * value.dtype.nbytes * _size(part.shape)
             of_cube = held[part.cube]
             at = pes[part.pe][1] * len(of_cube) // len(mesh.cubes[part.cube].pes) if part.pe is not None else None
             for number in range(len(of_cube)) if at is None else [at]:
                 of_slice = of_cube[number]
                 more = share / len(of_cube) if at is None else share
-                of_slice[value.purpose] = of_slice.get(value.purpose, 0) + more
+                of_slice[purpose] = of_slice.get(purpose, 0) + more
     every = [
         Held(name, {role: round(found) for role, found in of_slice.items()}, capacity)
         for of_cube, names in zip(held, slices, strict=True)
@@ -99,13 +100,15 @@ def _ways_out(held: Held, mesh: Mesh, form: str, batch: int) -> Iterator[str]:
         yield f"shard over {-(-held.total * mesh.n_sips // room)} SIPs, of which this chip has {mesh.n_sips}"
 
 
-def _values(ops: Sequence[Op]) -> Iterator[tuple[Value, int]]:
-    """Each value once, and how often the whole model has it at a time."""
-    found: dict[str, tuple[Value, int]] = {}
+def _values(ops: Sequence[Op], kept: Collection[str]) -> Iterator[tuple[Value, Role, int]]:
+    """Each value once, with its purpose, and how often the whole model has it at a time."""
+    found: dict[str, tuple[Value, Role, int]] = {}
     for op in ops:
         for value in (*op.reads, *op.writes):
             of_block = value.name.partition(".")[0] == op.name.partition(".")[0]
-            found.setdefault(value.name, (value, op.repeats if of_block and value.purpose != "activation" else 1))
+            purpose: Role = "cache" if value.name in kept else value.purpose
+            times = op.repeats if of_block and purpose != "activation" else 1
+            found.setdefault(value.name, (value, purpose, times))
     yield from found.values()
 
 

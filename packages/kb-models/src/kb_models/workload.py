@@ -176,8 +176,8 @@ class ModelWorkload(OpsWorkload):
         made: list[tuple[Mesh, list[Op], Held]] = []
 
         def fits(layout: Layout) -> bool:
-            mesh, ops = self._built(model, p, topology, layout)
-            made.append((mesh, ops, fullest_slice(ops, mesh, topology)))
+            m = self._built(model, p, topology, layout)
+            made.append((m.mesh, m.ops, fullest_slice(m.ops, m.mesh, topology, m.kept)))
             return made[-1][2].fits
 
         self._chosen = ""
@@ -197,9 +197,9 @@ class ModelWorkload(OpsWorkload):
             host.chose(map=self._chosen)
         super().run(host, p)
 
-    def _built(self, model: Architecture, p: ModelParams, topology: Topology, layout: Layout) -> tuple[Mesh, list[Op]]:
+    def _built(self, model: Architecture, p: ModelParams, topology: Topology, layout: Layout) -> Builder:
         mesh = Mesh.of(topology, layout)
         mesh.check({"batch": p.batch, "tokens": p.tokens if p.phase == "prefill" else 1, **model.axes})
         m = Builder(mesh, DType(p.dtype))
         model.build(m, p)
-        return mesh, m.ops
+        return m

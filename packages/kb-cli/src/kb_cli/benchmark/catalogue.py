@@ -37,7 +37,7 @@ def catalogue() -> Catalogue:
 
 
 def _benchmark(name: str) -> CatalogueEntry:
-    return _described(name, bundled.find("benchmarks", name).read_bytes())
+    return _described(name, bundled.find("benchmarks", name).read_text(encoding="utf-8"))
 
 
 def _model(name: str) -> CatalogueEntry:
@@ -46,7 +46,7 @@ def _model(name: str) -> CatalogueEntry:
     return _described(name, found[1])
 
 
-def _described(name: str, source: bytes) -> CatalogueEntry:
+def _described(name: str, source: str | bytes) -> CatalogueEntry:
     described = ast.get_docstring(ast.parse(source)) or ""
     return CatalogueEntry(name=name, description=described.partition("\n")[0])
 

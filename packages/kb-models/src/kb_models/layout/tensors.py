@@ -15,6 +15,9 @@ from kb_messages import BenchmarkError, KernelError, split_address
 from kb_models.layout.mesh import Mesh
 from kb_models.layout.value import Array, Content, Part, Place, Value
 
+_ALIGNMENT = 64
+"""The bytes to which the host rounds a tensor. Source: the allocator of HBM."""
+
 
 class Tensors:
     """The tensors of the values that were placed on *host*, one for each part, in the order of `Value.parts`."""
@@ -36,6 +39,9 @@ class Tensors:
         self.mesh = mesh
         self._seed = seed
         self._placed: dict[str, tuple[Value, list[Tensor]]] = {}
+        regions = host.engine.topology.address_map.interleaved.values()
+        rounds = [region.interleaving.round_nbytes for region in regions if region.is_of_cube]
+        self._round_nbytes = max(rounds, default=0)
         n_slices = host.num_slices
         self._has_own_slices = n_slices >= host.num_pes and len(set(map(host.hbm_slice_of, mesh.pes))) == len(mesh.pes)
 
@@ -103,8 +109,20 @@ class Tensors:
     def _put(self, value: Value, part: Part, data: Array | None) -> Tensor:
         where = self._where(part)
         if data is None:
-            return self.host.empty(value.name, part.shape, value.dtype, **where)
-        return self.host.tensor(value.name, np.ascontiguousarray(data[part.slices]), value.dtype, **where)
+            found = self.host.empty(value.name, part.shape, value.dtype, **where)
+        else:
+            found = self.host.tensor(value.name, np.ascontiguousarray(data[part.slices]), value.dtype, **where)
+        if "cube" in where and self._round_nbytes:
+            self._fill_round(part.cube, int(np.prod(part.shape, dtype=np.int64)) * value.dtype.nbytes)
+        return found
+
+    def _fill_round(self, cube: int, nbytes: int) -> None:
+        """Takes the rest of the last round of slices behind *nbytes*, so that the next part over *cube* begins in the
+        first slice too: a second block of a model has its tensors in the same slices as the first.
+        """
+        rest = -(-(-nbytes // _ALIGNMENT) * _ALIGNMENT) % self._round_nbytes
+        if rest:
+            self.host.empty("unused", (1, rest), "u8", cube=cube)
 
     def _where(self, part: Part) -> dict[str, Any]:
         """The place of *part* as arguments of `Host.empty`.

@@ -55,6 +55,8 @@ class Builder:
         self.mesh = mesh
         self.dtype = dtype
         self.ops: list[Op] = []
+        self.kept: set[str] = set()
+        """The names of activations that a model keeps for each of its blocks, such as keys and values."""
         self._prefix = ""
         self._repeats = 1
         self._wholes: dict[str, Value] = {}
@@ -87,6 +89,10 @@ class Builder:
             content=lambda _: np.broadcast_to(zero, like.shape),
             role="activation",
         )
+
+    def keep(self, *values: Value) -> None:
+        """Notes that the model keeps *values* of all blocks, as a cache."""
+        self.kept.update(value.name for value in values)
 
     def add(self, op: Op) -> Value:
         """Adds *op*, and returns the first value that the op writes."""

@@ -10,17 +10,19 @@ from collections.abc import Mapping
 
 from kb_models.layout import Value
 from kb_models.models.architecture import Architecture
+from kb_models.models.attention import attend, last_norm, projected
 from kb_models.models.builder import Builder
 from kb_models.models.config import ConfigKeys
 from kb_models.models.params import ModelParams
 from kb_models.models.rotation import Rotation
+from kb_models.ops import Heads
 
 
 class Llama(Architecture):
     """Llama 1 to 3."""
 
     qkv_bias = False
-    """Whether q, k and v have a bias where the configuration does not say so."""
+    """Whether q, k and v have a bias in every configuration."""
 
     def __init__(self, keys: ConfigKeys) -> None:
         self.hidden = keys.size("hidden_size")
@@ -33,12 +35,14 @@ class Llama(Architecture):
             raise keys.error("num_key_value_heads", got, f"a divisor of {self.heads}")
         if keys.get("head_dim") is None:
             keys.divides("num_attention_heads", "hidden_size")
+        self.attention = Heads(heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim)
         self.mlp = keys.size("intermediate_size")
         self.vocab = keys.size("vocab_size")
         self.epsilon = keys.number("rms_norm_eps", 1e-6)
         self.rotation = Rotation.read(keys)
         self.is_tied = keys.flag("tie_word_embeddings", False)
-        self.has_bias = keys.flag("attention_bias", self.qkv_bias)
+        self.has_o_bias = keys.flag("attention_bias", False)
+        self.has_bias = self.has_o_bias or self.qkv_bias
         self.experts, self.top_k = 1, 1
         keys.get("max_position_embeddings")  # rotary positions go on
         keys.only("hidden_act", ["silu"], "the gate of the MLP is SiLU")
@@ -50,7 +54,7 @@ class Llama(Architecture):
     def parameters(self) -> int:
         """Two tables of words, or one; blocks of attention, MLP and two norms; the last norm."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        attention = self.hidden * (2 * q + 2 * kv) + (q + 2 * kv) * self.has_bias
+        attention = self.hidden * (2 * q + 2 * kv) + (q + 2 * kv) * self.has_bias + self.hidden * self.has_o_bias
         mlp = 3 * self.hidden * self.mlp * self.experts + (self.hidden * self.experts if self.experts > 1 else 0)
         words = self.vocab * self.hidden * (1 if self.is_tied else 2)
         return words + self.layers * (attention + mlp + 2 * self.hidden) + self.hidden
@@ -63,18 +67,29 @@ class Llama(Architecture):
         return {**sizes, "vocab": self.vocab, "hidden": self.hidden}
 
     def build(self, m: Builder, p: ModelParams) -> None:
-        """Blocks of norm, up and down."""
-        rows = p.batch * (p.tokens if p.phase == "prefill" else 1)
-        x = m.input("x", (rows, self.hidden), ("batch", ""))
+        """Words, the blocks, the last norm, and the word that comes next."""
+        m.named("embedding")
+        stream = m.embedding("words", p.rows, self.vocab, self.hidden)
+        added = m.zeros("nothing", stream)
         for number, repeats in self.simulated(p):
             m.named(f"block{number}", repeats)
-            x = self._block(m, x)
+            stream, added = self._block(m, stream, added, p)
+        m.named("head")
+        m.head("words", last_norm(m, "norm", (stream, added), self.epsilon, p), self.vocab)
 
-    def _block(self, m: Builder, x: Value) -> Value:
-        """One block: the residual stream *x* of rows x hidden, after the block."""
-        h = m.rms_norm("norm1", x, self.epsilon)
-        up = m.linear("up", h, self.mlp, "mlp")
-        return m.linear("down", up, self.hidden, "hidden")
+    def _block(self, m: Builder, stream: Value, added: Value, p: ModelParams) -> tuple[Value, Value]:
+        """One block: the residual stream and what comes on top of it, before the block and after it."""
+        stream, x = m.add_norm("norm1", stream, added, self.epsilon)
+        qkv = projected(m, x, self.attention, p, bias=self.has_bias)
+        x = attend(m, qkv, self.attention, p, rotation=self.rotation)
+        added = m.linear("o", x, self.hidden, "hidden", bias=self.has_o_bias, weights=p.weights)
+        stream, x = m.add_norm("norm2", stream, added, self.epsilon)
+        return stream, self._mlp(m, x, p)
+
+    def _mlp(self, m: Builder, x: Value, p: ModelParams) -> Value:
+        """The second half of a block, which comes on top of the residual stream."""
+        x = m.gated("gate_up", x, self.mlp, "mlp", weights=p.weights)
+        return m.linear("down", x, self.hidden, "hidden", weights=p.weights)
 
 
 class Mistral(Llama):
@@ -108,3 +123,6 @@ class Mixtral(Mistral):
         if self.top_k > self.experts:
             got = f"{self.top_k}, with num_local_experts {self.experts}"
             raise keys.error("num_experts_per_tok", got, f"at most {self.experts}")
+
+    def _mlp(self, m: Builder, x: Value, p: ModelParams) -> Value:
+        return m.experts("experts", x, self.experts, self.top_k, self.mlp)

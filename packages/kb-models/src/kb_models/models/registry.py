@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from kb_messages import BenchmarkError
 from kb_models.models.architecture import Architecture
+from kb_models.models.bert import Bert
 from kb_models.models.config import ConfigKeys
+from kb_models.models.gpt2 import Gpt2
 from kb_models.models.llama import Llama, Mistral, Mixtral, Qwen2
 from kb_models.models.resnet import ResNet
 from kb_models.models.vit import ViT
@@ -18,6 +20,8 @@ GROUP: Final = "kb.models"
 """The entry points of other packages: the name is a `model_type`, the object a subclass of `Architecture`."""
 
 ARCHITECTURES: Final[Mapping[str, type[Architecture]]] = {
+    "bert": Bert,
+    "gpt2": Gpt2,
     "llama": Llama,
     "mistral": Mistral,
     "mixtral": Mixtral,
