@@ -34,6 +34,7 @@ SECTIONS = {
         [
             ("write-kernels.md", "how do I write a kernel that is right and fast?"),
             ("messages.md", "how do PEs wait for each other, and send each other values?"),
+            ("streams.md", "how do launches and transfers overlap?"),
             ("python.md", "how do I run a kernel from a script, a notebook or a test?"),
             ("collectives.md", "how do PEs sum, gather and exchange, and which algorithm is fastest?"),
             ("triton.md", "how do I run Triton kernels that I have?"),

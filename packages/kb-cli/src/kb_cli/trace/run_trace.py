@@ -12,7 +12,16 @@ from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.arrange import arrange, pe_order
 from kb_cli.trace.critical_path import PathSegments, path_slices
 from kb_cli.trace.run_log import RunLog
-from kb_cli.trace.slices import Rows, launch_slices, op_slices, pe_of, talk_slices, whole_flows, with_flows
+from kb_cli.trace.slices import (
+    Rows,
+    launch_slices,
+    op_slices,
+    pe_of,
+    talk_slices,
+    whole_flows,
+    with_flows,
+)
+from kb_cli.trace.stream_slices import stream_slices
 from kb_cli.trace.trace_file import Unit
 from kb_cli.trace.tracks import Counters, Slices, Trace
 from kb_cli.trace.window import Window
@@ -36,7 +45,8 @@ def run_trace(
     counters: Sequence[Counters] = (),
 ) -> Trace:
     """Returns the trace of a run. A PE with segments of the path has a track for them, above all others, and a kernel
-    that talks to other PEs has its waits and its messages below. A flow leads from each send to its message.
+    that talks to other PEs has its waits and its messages below. A flow leads from each send to its message. Streams of
+    the host have tracks of their own, and a launch that waited for a PE has its wait there.
 
     *path* returns the segments, or waits for them; it is called when the services are arranged. *memories* has the
     services of memories, and is cut to the window. *counters* are shown unchanged. Raises KbError for a PE without
@@ -45,7 +55,8 @@ def run_trace(
     strings = found.log.strings
     ops = found.log.ops if shown.pe is None else _of_pe(found.log.ops, strings, shown.pe)
     services = with_flows(op_slices(ops, strings, str(found.folder)), found.log.tables.get("sends"))
-    of_kernels = [_of_one(each, shown.pe) for each in talk_slices(found.log)]
+    of_streams = stream_slices(found.log)
+    of_kernels = [_of_one(each, shown.pe) for each in (*talk_slices(found.log), of_streams) if each is not None]
     results = found.run.results
     tables = [*of_kernels, services, launch_slices(results.launches, results.workload_ops or ())]
     if path is not None:

@@ -202,15 +202,21 @@ def launch_slices(launches: Sequence[LaunchTimes], ops: Sequence[OpResult] = ())
     """Returns the tracks of *launches*: calls, kernels, and the *ops* of a workload by name.
 
     A slice has its exact picoseconds and the number of PEs. An op lasts from the start of its first kernel to the end
-    of its last one; where launches overlap, an op begins when the one before has ended.
+    of its last one; where launches overlap, an op begins when the one before has ended. Each stream has two tracks of
+    its own, or more where its calls overlap.
     """
     n = len(launches)
+    streams = sorted({each.stream for each in launches if isinstance(each.stream, int)})
+    rank = {stream: len(_PLACES) + 2 * at for at, stream in enumerate(streams)}
+    titles = [f"stream {stream}: {place.title}" for stream in streams for place in _PLACES[:2]]
+    places = [*_PLACES, *(TrackPlace(LAUNCHES, title) for title in titles)]
+    of_launch = [rank[each.stream] if isinstance(each.stream, int) else 0 for each in launches]
     spans = [(each.call_ns, each.response_ns) for each in launches] + [
         (each.start_ns, each.end_ns) for each in launches
     ]
     times = [(_ps(start), _ps(end)) for start, end in spans]
     pes = [each.pes for each in launches] * 2
-    tracks, names = [0] * n + [1] * n, [f"launch {number}" for number in range(n)]
+    tracks, names = [*of_launch, *(track + 1 for track in of_launch)], [f"launch {number}" for number in range(n)]
     numbers = [*range(n), *range(n)]
     for op, begin, last, most_pes in _op_spans(launches, ops):
         times.append((begin, last))
@@ -220,7 +226,8 @@ def launch_slices(launches: Sequence[LaunchTimes], ops: Sequence[OpResult] = ())
         names.append(op.name)
     start, end = np.array(times, np.int64).reshape(-1, 2).T
     arguments = {"start_ps": start, "end_ps": end, "pes": np.array(pes, np.int64)}
-    return Slices(_PLACES, np.array(tracks, np.int64), start, end, np.array(numbers, np.int64), names, arguments)
+    found = Slices(places, np.array(tracks, np.int64), start, end, np.array(numbers, np.int64), names, arguments)
+    return without_overlap(found.where(np.argsort(found.track, kind="stable"))) if streams else found
 
 
 def _op_spans(launches: Sequence[LaunchTimes], ops: Sequence[OpResult]) -> Iterator[tuple[OpResult, int, int, int]]:
@@ -253,7 +260,7 @@ def wait_slices(log: OpLog) -> Slices | None:
     waits, strings = log.tables.get("waits"), log.strings
     if waits is None:
         return None
-    waits = waits[waits["to_ps"] > waits["from_ps"]]
+    waits = waits[(waits["to_ps"] > waits["from_ps"]) & (waits["reason"] <= SyncReason.BARRIER)]
     waits = waits[np.lexsort((waits["to_ps"], waits["from_ps"], waits["pe"]))]
     texts = number_pairs(waits["reason"].astype(np.int64) * len(strings) + waits["other"], waits["line"])
     names = [

@@ -13,7 +13,7 @@ from kb_cli.run.base.workload_result import OpResult
 from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.critical_path import segment_name, segment_texts
 from kb_cli.trace.protobuf import Ints
-from kb_cli.trace.slices import launch_slices, memory_slices, op_slices, wait_slices
+from kb_cli.trace.slices import launch_slices, memory_slices, op_slices, wait_slices, without_overlap
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_cli.web.colourings import (
     COMMAND,
@@ -31,7 +31,7 @@ from kb_cli.web.lazy_parts import LazyParts
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import Causes, PathColumns
 from kb_dataexec.log import TABLE_DTYPES
-from kb_messages import KbError
+from kb_messages import KbError, SyncReason
 
 OPS, WAITS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "waits", "memories", "launches", "path")
 """The tables. `waits` has the waits of kernels for other PEs, and `path` the critical path as one lane."""
@@ -83,7 +83,8 @@ class RunTimeline:
         """The names of the tables that the run has."""
         has_path = "kernels" not in self.log.missing and len(self.log.table("kernels")) > 0
         waits = self.log.tables.get("waits", np.empty(0, TABLE_DTYPES["waits"]))
-        there = {WAITS: bool((waits["to_ps"] > waits["from_ps"]).any())}
+        of_kernels = waits["reason"] <= SyncReason.BARRIER
+        there = {WAITS: bool(((waits["to_ps"] > waits["from_ps"]) & of_kernels).any())}
         there |= {MEMORIES: "transfers" not in self.log.missing, LAUNCHES: bool(self.launches), CRITICAL: has_path}
         return [OPS, *(name for name, is_there in there.items() if is_there)]
 
@@ -122,7 +123,7 @@ class RunTimeline:
         return LaneTable(slices, [kinds.get(name, "launch") for name in slices.names], [""] * len(slices.names))
 
     def _critical(self) -> LaneTable:
-        """Returns one lane: the paths of launches do not overlap."""
+        """Returns one lane, or more where launches of streams overlap."""
         paths = self.paths
         strings = paths[-1].strings if paths else []  # the strings of a path include the strings of earlier paths
         columns = {name: _joined(paths, name) for name in ("start_ps", "end_ps", "block", "what", "line", "op_id")}
@@ -132,6 +133,7 @@ class RunTimeline:
         names = [segment_name(*each) for each in texts]
         track = np.zeros(len(start), np.int64)
         slices = Slices([_PATH_PLACE], track, start, end, name, names, {"op": op})
+        slices = without_overlap(slices)
         return LaneTable(slices, [block for block, _, _ in texts], [line for _, _, line in texts])
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
@@ -11,13 +10,14 @@ import numpy.typing as npt
 from kb_cli.benchmark.author_calls import Arrays, launch, prepare
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.observe.kernel_time import kernel_ps
 from kb_cli.run.observe.metrics import Use, uses_of
 from kb_cli.run.observe.timed_host import TimedHost
 from kb_cli.run.observe.usage import Usage
 from kb_cli.run.records.captures import CaptureCollector
 from kb_cli.whatif.budget import Budget, Deadline
 from kb_dataexec import MemoryLogWriter
-from kb_engine import Engine, LaunchResult
+from kb_engine import Engine
 from kb_engine.observe import Observer
 from kb_messages import KernelError
 
@@ -71,21 +71,17 @@ def _simulated(
         prepare(setup)
         host = TimedHost(engine, setup.loaded.root, progress, needs_data=writer is not None)
         launch(setup, host, inputs)
-        latency_ps = _latency_ps(host.launches)
+        latency_ps = kernel_ps(host.launches)
         uses = uses_of(usage.busy_ps, latency_ps)
         if setup.workload is None:
             return PassOne(latency_ps, uses, None, latency_ps)
         ops = setup.workload.ops
-        ops_ps = [_latency_ps(host.launches[op.first_launch : op.end_launch]) for op in ops]
+        ops_ps = [kernel_ps(host.launches[op.first_launch : op.end_launch]) for op in ops]
         model_ps = sum(op.repeats * ps for op, ps in zip(ops, ops_ps, strict=True))
         return PassOne(latency_ps, uses, ops_ps, model_ps)
     finally:
         if is_large:
             gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
-
-
-def _latency_ps(launches: Sequence[LaunchResult]) -> int:
-    return sum(each.end_ps - each.start_ps for each in launches)
 
 
 def _nbytes(array: npt.NDArray[Any]) -> int:

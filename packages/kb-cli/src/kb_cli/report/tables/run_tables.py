@@ -15,6 +15,7 @@ from kb_cli.report.elements.shared_tables import (
     value_wait_tables,
     where_table,
 )
+from kb_cli.report.elements.stream_tables import stream_tables
 from kb_cli.report.elements.verdicts import (
     failed_line,
     failure_causes,
@@ -49,6 +50,7 @@ def run_tables(result: RunResult, sentence: str) -> list[Any]:
     """
     parts: list[Any] = [_title(result), _summary(result)]
     parts += op_tables(result.workload_ops, result.model, result.whole_ps)
+    parts += stream_tables(result.launches)
     parts += [_blocks(result), _memories(result)]
     parts += roof_tables(known_roofs(result), result.latency_ps)
     if result.counters:

@@ -50,7 +50,7 @@ def _left_out(results: Sequence[RunResult]) -> str:
 
 def _of_hosts(hosts: Sequence[HostTime]) -> Iterator[str]:
     before, after = (sum(each.launch_ns for each in hosts), sum(each.response_ns for each in hosts))
-    yield f"launch ({_ns(before)} before the kernels, {_ns(after)} after)"
+    yield f"launch ({_ns(before)} before the kernels, {_ns(after)} after)" if before or after else "launches of streams"
     uploads = sum(each.write_ns for each in hosts)
     yield f"uploads ({_ns(uploads) if uploads else 'none charged'})"
     reads, maps = sum(each.read_ns for each in hosts), sum(each.map_ns for each in hosts)

@@ -131,6 +131,7 @@ class LaunchTimes(Struct, frozen=True, kw_only=True):
     `call_ns` is the host's call, `start_ns` the start of the first kernel, `end_ns` the end of the last kernel, and
     `response_ns` the answer to the host. All PEs get one target time for their start. `late_pes` PEs started after it,
     the last of them by `late_ns`. `grid` has the sizes of the grid along its axes, and is missing without a grid.
+    `stream` is the number of the launch's stream, and is missing without one.
     """
 
     start_ns: float
@@ -141,6 +142,7 @@ class LaunchTimes(Struct, frozen=True, kw_only=True):
     late_pes: int
     late_ns: float
     grid: tuple[int, ...] | UnsetType = UNSET
+    stream: int | UnsetType = UNSET
 
 
 class HostTime(Struct, frozen=True, kw_only=True):

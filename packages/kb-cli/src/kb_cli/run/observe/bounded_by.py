@@ -46,6 +46,7 @@ _COSTS: Final = {
     ("links", "shared"): _Cost("sharing links", "is"),
     ("links", ""): _Cost("the way over the links", "is"),
     ("pe_cpu", "startup"): _Cost("starting the kernels", "is"),
+    ("pe_cpu", "busy"): _Cost("launches of other streams on the same PEs", "are"),
     ("pe_cpu", ""): _Cost("issuing commands", "is"),
     ("pe_scheduler", ""): _Cost("scheduling commands", "is"),
     ("pe_queue", "doorbell"): _Cost("waking kernels by doorbells", "is"),

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from kb_cli.run.base.result import ChosenTile, Roof, Traffic, Unwritten
+from kb_cli.run.observe.kernel_time import kernel_ps
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.roofs import roofs_of, unwritten_of
 from kb_cli.run.observe.usage import Usage
@@ -33,9 +34,9 @@ class Metrics(Struct, frozen=True, kw_only=True):
     space.
 
     `span_ps` adds up, over all launches, the time from the first kernel's start to the last kernel's end, in
-    picoseconds. All other figures cover that time. `reg` counts bytes between TCM and registers, so its bandwidth is
-    that of the TCM ports. `peak_flops` is None when no block states a peak. `unwritten` is None when no cache holds
-    bytes to be written.
+    picoseconds; time in which several launches of streams run counts once. All other figures cover that time. `reg`
+    counts bytes between TCM and registers, so its bandwidth is that of the TCM ports. `peak_flops` is None when no
+    block states a peak. `unwritten` is None when no cache holds bytes to be written.
     """
 
     span_ps: int
@@ -52,7 +53,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 def measure(engine: Engine, launches: Sequence[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
     """Returns the metrics of *launches*. `peak_flops` is for operands of *dtype*, and None unless it names a DType."""
-    span_ps = sum(launch.end_ps - launch.start_ps for launch in launches)
+    span_ps = kernel_ps(launches)
     return Metrics(
         span_ps=span_ps,
         uses=uses_of(usage.busy_ps, span_ps),

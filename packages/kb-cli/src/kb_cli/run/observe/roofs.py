@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from kb_cli.run.base.result import ARRAYS, COMPUTE, Roof, Roofline, Unwritten
 from kb_cli.run.observe.block_work import form_of
+from kb_cli.run.observe.kernel_time import kernel_ps
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.usage import LINK, PORT, PartBytes, Usage, names_of_ports, served_in_turn
 from kb_cli.terminal.units import PS_PER_NS
@@ -45,7 +46,7 @@ class _Part(NamedTuple):
 
 def roofs_of(engine: Engine, launches: Sequence[LaunchResult], plans: PlanTally, usage: Usage) -> list[Roof]:
     """Returns the roofs of *launches*, the highest first, and then the blocks whose full rate is not known."""
-    span_ps = sum(each.end_ps - each.start_ps for each in launches)
+    span_ps = kernel_ps(launches)
     parts = [
         *_memories(launches, usage, span_ps),
         *_links(engine, usage, span_ps),

@@ -18,6 +18,7 @@ class HostTimes(NamedTuple):
     """Picoseconds of the host's calls: writes and reads of tensors, updates of MMUs, and launches.
 
     `launch_ps` is from a call to the first kernel's start, `response_ps` from the last kernel's end to the answer.
+    Calls of streams are left out, because the host does not wait for them.
     """
 
     write_ps: int
@@ -115,6 +116,6 @@ class TimedHost(Host):
             write_ps=self.write_ps,
             read_ps=self.read_ps,
             map_ps=self.map_ps,
-            launch_ps=sum(each.start_ps - each.call_ps for each in self.launches),
-            response_ps=sum(each.response_ps - each.end_ps for each in self.launches),
+            launch_ps=sum(each.start_ps - each.call_ps for each in self.launches if each.stream is None),
+            response_ps=sum(each.response_ps - each.end_ps for each in self.launches if each.stream is None),
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from kb_cli.run.base.workload_result import ModelPart, ModelTimes, OpBound, OpResult, model_kernels_ps
+from kb_cli.run.observe.kernel_time import kernel_ps
 from kb_cli.run.records.where_time import kernel_rows, launches_of
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec.analysis import Where
@@ -30,7 +31,7 @@ def op_results(
     found = []
     for op in ops:
         numbers = slice(op.first_launch, op.end_launch)
-        latency_ps = sum(each.end_ps - each.start_ps for each in launches[numbers])
+        latency_ps = kernel_ps(launches[numbers])
         found.append(
             OpResult(
                 name=op.name,

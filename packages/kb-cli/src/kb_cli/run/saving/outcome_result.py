@@ -40,7 +40,7 @@ def make_result(
         seed=setup.seed,
         latency_ns=metrics.span_ps / PS_PER_NS,
         latency_ps=metrics.span_ps,
-        whole_ns=(outcome.launches[-1].response_ps - outcome.launches[0].call_ps) / PS_PER_NS,
+        whole_ns=_whole_ps(outcome.launches) / PS_PER_NS,
         startup_ns=startup_ps / PS_PER_NS or UNSET,
         fidelity=fidelity_of_run(setup, outcome.choices, metrics.span_ps, startup_ps),
         frame=outcome.frame,
@@ -109,6 +109,11 @@ def _with_ops(result: RunResult, setup: Setup, ops: Sequence[WorkloadOp], outcom
     return replace(result, workload_ops=found, model=model, bounded_by=sentence)
 
 
+def _whole_ps(launches: Sequence[LaunchResult]) -> int:
+    """The picoseconds from the call of the first of *launches* to the last answer."""
+    return max(each.response_ps for each in launches) - min(each.call_ps for each in launches)
+
+
 def launch_times(each: LaunchResult) -> LaunchTimes:
     """Returns the times of *each* in nanoseconds."""
     return LaunchTimes(
@@ -120,6 +125,7 @@ def launch_times(each: LaunchResult) -> LaunchTimes:
         late_pes=len(each.late_ps),
         late_ns=max(each.late_ps.values(), default=0) / PS_PER_NS,
         grid=each.grid or UNSET,
+        stream=UNSET if each.stream is None else each.stream,
     )
 
 
