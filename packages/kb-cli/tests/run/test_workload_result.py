@@ -10,6 +10,9 @@ import pytest
 from chain_workload import run_chain, write_chain
 from click.testing import Result
 
+from kb_cli.run.base.workload_result import OpBound, OpResult, alike_ops
+from kb_cli.run.observe.bounded_by import workload_bounded_by
+
 Invoke = Callable[..., Result]
 
 
@@ -114,3 +117,23 @@ def test_a_step_of_another_kind_is_refused(invoke: Invoke, tmp_path: Path) -> No
     done = invoke("run", file, "--topology", "one_pe", "--out", tmp_path / "runs")
     assert done.exit_code == 2
     assert "got 0 items, needs a WorkloadStep of 1 item or more" in done.stderr
+
+
+def op(name: str, latency_ps: int, repeats: int = 1) -> OpResult:
+    return OpResult(
+        name=name, part=name, kind="k", repeats=repeats, first_launch=0, end_launch=1, latency_ps=latency_ps, gap_ps=0,
+        flops=5, nbytes=6, floor_nbytes=0, compute_share=None, memory_share=None,
+        bound=OpBound(block="hbm", what="bytes", share=0.5),
+    )  # fmt: skip
+
+
+def test_ops_of_equal_blocks_are_told_together() -> None:
+    ops = [op("block0.up", 3000, 16), op("head", 40_000), op("block1.up", 3000, 16)]
+    first, second = alike_ops(ops)
+    assert (first.text, first.repeats, first.model_ps) == ("block0.up and 1 like it", 32, 96_000)
+    assert (second.text, second.model_ps) == ("head", 40_000)
+    assert workload_bounded_by(ops, "") == (
+        "block0.up and 1 like it are 70.6 % of the kernels of the model, 32 x 3.000 ns, and HBM's bytes are 50.0 % of "
+        "their time; head comes next with 29.4 %."
+    )
+    assert workload_bounded_by([], "Nothing was measured.") == "Nothing was measured."

@@ -10,12 +10,15 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
 
 import numpy.typing as npt
+from msgspec import UnsetType
 
 from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.frame_text import frame_text, pes_text
+from kb_cli.run.base.model_text import model_rows
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import RunResult, Sanitized, remedies_of
+from kb_cli.run.base.workload_result import OpResult
 from kb_cli.run.observe.closing_sentence import Timed, best_first, closing_sentence
 from kb_cli.run.saving.save import Finished
 from kb_cli.run.simulation.simulate import Computed
@@ -158,7 +161,7 @@ class KernelRun:
         tried = None if self._levers is None else self._levers.tried
         found = [] if self._levers is None else self._levers.remedies
         remedies = best_first([*found, *remedies_of(self.result)])
-        return closing_sentence(self.bounded_by, Timed(self.latency_ps), remedies, tried)
+        return closing_sentence(self.bounded_by, Timed.of(self.latency_ps, self.result.workload_ops), remedies, tried)
 
     def levers(self, most: int | None = None, within_s: float = MOST_S) -> list[TriedLever]:
         """Measures better values of the chip, the most gain first: `name`, `set`, `latency_ps`, `gain`, `then`.
@@ -233,7 +236,10 @@ class KernelRun:
             found = [f"sanitizer: {text}" for text in sanitized.texts or ["clean"]]
         elif isinstance(races, RaceReport):
             found = [*races.texts, *(races.notes or ())]
-        return with_cells("\n".join([self._title, f"  {frame_text(self.result)}", *rows, self.advice, *found]))
+        model = self.result.model
+        of_model = [] if isinstance(model, UnsetType) else [f"  {name}: {text}" for name, text in model_rows(model)]
+        frame = f"  {frame_text(self.result)}"
+        return with_cells("\n".join([self._title, *of_model, frame, *rows, self.advice, *found]))
 
     @property
     def _title(self) -> str:
@@ -241,14 +247,23 @@ class KernelRun:
         return f"{self.result.benchmark} on {self.result.topology}: {duration(self.latency_ps)}{verdict}"
 
     def _rows(self) -> list[tuple[str, int, float]]:
-        """The costliest kernel lines, and rows for the rest: name, picoseconds, share of the latency.
+        """The costliest kernel lines, or ops of a workload, and rows for the rest: name, picoseconds, share of the
+        latency.
 
         They add up to the latency. Time of the launches before the kernels and after them is of no line.
         """
+        if not isinstance(self.result.workload_ops, UnsetType):
+            return self._op_rows(self.result.workload_ops)
         of_lines = [(each.line, each.ps) for each in self.lines if each.line]
         shown, others = of_lines[:_SHOWN], of_lines[_SHOWN:]
         rest_ps = self.latency_ps - sum(ps for _, ps in of_lines)
         rows = [*shown, (f"{len(others)} other lines", sum(ps for _, ps in others)), ("no line", rest_ps)]
+        return [(name, ps, ps / self.latency_ps) for name, ps in rows if ps]
+
+    def _op_rows(self, ops: list[OpResult]) -> list[tuple[str, int, float]]:
+        dear = sorted(ops, key=lambda op: -op.latency_ps)
+        rows = [(op.name, op.latency_ps) for op in dear[:_SHOWN]]
+        rows.append((f"{len(dear) - _SHOWN} other ops", sum(op.latency_ps for op in dear[_SHOWN:])))
         return [(name, ps, ps / self.latency_ps) for name, ps in rows if ps]
 
 

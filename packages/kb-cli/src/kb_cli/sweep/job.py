@@ -20,6 +20,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import build_params
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import Roofline, RunResult, Traffic
+from kb_cli.run.base.workload_result import alike_ops
 from kb_cli.run.saving.keep import NO_FOLDER
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.simulation.simulate import simulate
@@ -51,7 +52,7 @@ class Job(Struct, frozen=True, kw_only=True):
 class PointModel(Struct, frozen=True, kw_only=True):
     """The model of a point: `items` of `unit` in one pass, its floor (None for none), and its costliest op.
 
-    `op_share` (0 to 1) is the part of the kernels of the model that the op `op` takes.
+    `op_share` (0 to 1) is the part of the kernels of the model that the op `op` takes, with the ops that are alike.
     """
 
     phase: str
@@ -161,7 +162,7 @@ def _of_model(found: PointResult, result: RunResult) -> PointResult:
     if isinstance(model, UnsetType) or isinstance(ops, UnsetType) or not model.total_ps:
         return found
     flops = sum(op.repeats * op.flops for op in ops)
-    top = max(ops, key=lambda op: op.repeats * op.latency_ps)
+    top = alike_ops(ops)[0]
     return msgspec.structs.replace(
         found,
         latency_ps=model.total_ps,
@@ -173,8 +174,8 @@ def _of_model(found: PointResult, result: RunResult) -> PointResult:
             items=model.items,
             unit=model.unit,
             floor_ps=model.floor_ps,
-            op=top.name,
-            op_share=top.repeats * top.latency_ps / model.kernels_ps,
+            op=top.text,
+            op_share=top.model_ps / model.kernels_ps if model.kernels_ps else 0.0,
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kb_cli.report.elements.op_cells import TIME_NAMES, rate_text
+from kb_cli.run.base.model_text import TIME_NAMES, rate_text
 from kb_cli.sweep.job import PointModel, PointResult
 from kb_cli.sweep.sweep import SweepPoint, SweepResult
 from kb_cli.terminal.units import duration, percent

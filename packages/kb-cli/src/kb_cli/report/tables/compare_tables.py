@@ -10,7 +10,8 @@ from kb_cli.compare.blocks import block_name
 from kb_cli.compare.comparison import RunComparison
 from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.op_changes import OpChange
-from kb_cli.report.elements.op_cells import MOST_OPS, rate_text
+from kb_cli.report.elements.op_cells import MOST_OPS
+from kb_cli.run.base.model_text import rate_text
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, signed_percent, value_text
 

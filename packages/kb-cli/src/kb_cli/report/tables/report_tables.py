@@ -9,7 +9,6 @@ from rich.table import Table
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
-from kb_cli.report.elements.op_cells import model_rows
 from kb_cli.report.elements.shared_tables import (
     chosen_tile_tables,
     remedy_tables,
@@ -21,6 +20,7 @@ from kb_cli.report.elements.talk_cells import CHANNEL_HEADERS, WAIT_HEADERS, cha
 from kb_cli.report.pictures.lanes import folded_names
 from kb_cli.report.tables.op_tables import op_tables
 from kb_cli.run.base.fidelity_band import fidelity_text
+from kb_cli.run.base.model_text import model_rows
 from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent, quantity

@@ -7,7 +7,6 @@ from typing import Any
 from rich.table import Table
 
 from kb_cli.report.data.performance import SPACES, choices_text, known_roofs, performance_rows
-from kb_cli.report.elements.op_cells import model_rows
 from kb_cli.report.elements.shared_tables import (
     chosen_tile_tables,
     remedy_tables,
@@ -26,6 +25,7 @@ from kb_cli.report.elements.verdicts import (
 from kb_cli.report.tables.op_tables import op_tables
 from kb_cli.run.base.fidelity_band import Fidelity, fidelity_text
 from kb_cli.run.base.frame_text import frame_text
+from kb_cli.run.base.model_text import model_rows
 from kb_cli.run.base.result import RunResult, Sanitized, Traffic
 from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -67,6 +67,35 @@ class OpResult(Struct, frozen=True, kw_only=True):
 def model_kernels_ps(ops: Sequence[OpResult]) -> int:
     """Returns the picoseconds of all kernels of the model: each of *ops* as often as the model has it."""
     return sum(op.repeats * op.latency_ps for op in ops)
+
+
+class AlikeOps(NamedTuple):
+    """The `n_ops` ops of equal kind, work and time, such as those of equal blocks. The model has them `repeats` times,
+    all together.
+    """
+
+    first: OpResult
+    n_ops: int
+    repeats: int
+
+    @property
+    def model_ps(self) -> int:
+        """The picoseconds of their kernels in the model."""
+        return self.repeats * self.first.latency_ps
+
+    @property
+    def text(self) -> str:
+        """Their name: that of the first, `block0.down and 2 like it`."""
+        return self.first.name if self.n_ops == 1 else f"{self.first.name} and {self.n_ops - 1} like it"
+
+
+def alike_ops(ops: Sequence[OpResult]) -> list[AlikeOps]:
+    """Returns *ops* with those that are alike together, the ones with most time in the model first."""
+    groups: dict[tuple[str, int, int, int], list[OpResult]] = {}
+    for op in ops:
+        groups.setdefault((op.kind, op.latency_ps, op.flops, op.nbytes), []).append(op)
+    found = [AlikeOps(mine[0], len(mine), sum(op.repeats for op in mine)) for mine in groups.values()]
+    return sorted(found, key=lambda each: -each.model_ps)
 
 
 class ModelPart(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kb_cli.run.base.workload_result import OpResult, model_kernels_ps
+from kb_cli.run.base.workload_result import OpResult, alike_ops, model_kernels_ps
 from kb_cli.terminal.units import duration, percent
 from kb_dataexec.analysis import PathShare
 
@@ -98,14 +98,16 @@ def workload_bounded_by(ops: Sequence[OpResult], of_run: str) -> str:
     total_ps = model_kernels_ps(ops)
     if not total_ps:
         return of_run
-    top, *rest = sorted(ops, key=lambda op: -op.repeats * op.latency_ps)
-    times = f", {top.repeats} x {duration(top.latency_ps)}" if top.repeats > 1 else ""
-    text = f"{top.name} is {percent(top.repeats * top.latency_ps / total_ps)} of the kernels of the model{times}"
-    if top.bound is not None:
-        cost = _cost_of(top.bound.block, top.bound.what)
-        text += f", and {cost.subject} {cost.verb} {percent(top.bound.share)} of its time"
-    if rest and (after := rest[0].repeats * rest[0].latency_ps / total_ps) >= _LEAST:
-        text += f"; {rest[0].name} comes next with {percent(after)}"
+    top, *rest = alike_ops(ops)
+    op, is_one = top.first, top.n_ops == 1
+    times = f", {top.repeats} x {duration(op.latency_ps)}" if top.repeats > 1 else ""
+    share = percent(top.model_ps / total_ps)
+    text = f"{top.text} {'is' if is_one else 'are'} {share} of the kernels of the model{times}"
+    if op.bound is not None:
+        cost = _cost_of(op.bound.block, op.bound.what)
+        text += f", and {cost.subject} {cost.verb} {percent(op.bound.share)} of {'its' if is_one else 'their'} time"
+    if rest and (after := rest[0].model_ps / total_ps) >= _LEAST:
+        text += f"; {rest[0].text} {'comes' if rest[0].n_ops == 1 else 'come'} next with {percent(after)}"
     return f"{text}."
 
 
