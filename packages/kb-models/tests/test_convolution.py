@@ -86,6 +86,11 @@ def test_a_residual_block_over_cubes(layout: str) -> None:
     check_ops(two_sips(), layout, block)
 
 
+def test_filters_that_do_not_divide_over_cubes_and_pes() -> None:
+    """One output and 9 filters over 2 cubes: 4 and 5 filters for 8 PEs each."""
+    check_ops(cubes(1, 2), "channels=cube", convolution(1, 5, 7, 6, 9, WINDOWS["whole"]))
+
+
 def test_the_reference_is_the_definition() -> None:
     window, built = WINDOWS["sides"], {}
 
@@ -116,6 +121,11 @@ def test_pools_of_windows_with_many_taps() -> None:
         m.average_pool("inside", x, Window.of(5, stride=2, padding=2), counts_padding=False)
 
     check_ops("one_cube", "", build)
+
+
+def test_the_mean_of_images_larger_than_the_tcm() -> None:
+    """150 x 160 pixels of 32 channels of f32 are 3 MB, and the TCM of the PE has 1.3 MB for values."""
+    check_ops("one_pe", "", lambda m: m.global_pool("mean", m.images("x", 1, 150, 160, 32)), "f32")
 
 
 def test_a_point_window_is_one_product_of_each_pe() -> None:

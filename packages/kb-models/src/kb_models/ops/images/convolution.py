@@ -176,7 +176,8 @@ class ImageConvolution(Op):
         if residual is not None and [part.bounds for part in residual.parts] != [part.bounds for part in self.y.parts]:
             got = f"a residual of {residual.shape} on axes {residual.axes}"
             raise BenchmarkError(f"op {name}", got, f"one that lies as the result, {self.y.shape} on {self.y.axes}")
-        rows, cols = (max(part.shape[side] for part in self.y.parts) for side in (0, 1))
+        rows = max(part.shape[0] for part in self.y.parts)
+        cols = min(part.shape[1] for part in self.y.parts)  # a column of the grid has a filter in each cube
         self.grid = grid_of(rows, cols, terms, dtype.nbytes, mesh.pes_per_cube)
         self.w = self._weights(f"{name}.w", (terms, n), terms**-0.5)
         self.bias = self._weights(f"{name}.bias", (n,), 0.1) if bias else None

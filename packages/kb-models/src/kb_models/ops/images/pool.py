@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from operator import add
 from typing import Any, Final, Literal, NamedTuple
 
@@ -157,18 +156,30 @@ class Share(NamedTuple):
 
 MOST_PIXELS: Final = 64
 """Pixels of an image that a program loads at once. Source: assumed."""
+MOST_CHANNELS: Final = 1024
+"""Channels that a program adds up at once. Source: assumed."""
 
 
 def global_kernel(
-    tl: Any, x: Sequence[TensorRef], y: Sequence[TensorRef], work: Sequence[Sequence[Share]], pixels: int
+    tl: Any,
+    x: Sequence[TensorRef],
+    y: Sequence[TensorRef],
+    work: Sequence[Sequence[Share]],
+    pixels: int,
+    together: int,
 ) -> None:
-    """A program adds up all pixels of its images and channels."""
+    """A program adds up all pixels of its images and channels, *together* loads by one vector program."""
     for share in work[tl.program_id()]:
         blocks = [(each.part, rows) for each in share.sources for rows in even(each.start, each.stop, MOST_PIXELS)]
         loads = (tl.load_async(x[part][rows, share.cols]) for part, rows in blocks)
-        sums = [tl.sum(each.to("f32"), axis=0) for each in tl.ahead(loads, len(blocks))]
-        mean = reduce(add, sums) * (1 / pixels)
-        tl.store(y[share.cube][share.row, share.cols], mean.reshape(-1).to(y[share.cube].dtype))
+        total: Any = None
+        for number, found in enumerate(tl.ahead(loads, together)):
+            part = tl.sum(found.to("f32"), axis=0)
+            total = part if total is None else total + part
+            if number % together == together - 1:
+                total = total.reshape(total.shape)  # a view needs the bytes, so the math until here is issued
+        mean = (total * (1 / pixels)).reshape(-1)
+        tl.store(y[share.cube][share.row, share.cols], mean.to(y[share.cube].dtype))
 
 
 class GlobalPool(Op):
@@ -196,7 +207,10 @@ class GlobalPool(Op):
         pes = self.mesh.pes_per_cube
         work = [list(self._shares(cube.number, place)) for cube in self.mesh.cubes for place in range(pes)]
         pixels = self.images.height * self.images.width
-        host.launch(global_kernel, tensors[self.x], tensors[self.y], work, pixels, pes=self.mesh.pes)
+        widest = max((share.cols.stop - share.cols.start for shares in work for share in shares), default=1)
+        block = min(pixels, MOST_PIXELS) * widest * self.x.dtype.nbytes
+        together = max(1, host.tcm_nbytes // 3 // block)  # TCM holds the loads of two vector programs
+        host.launch(global_kernel, tensors[self.x], tensors[self.y], work, pixels, together, pes=self.mesh.pes)
 
     def _shares(self, cube: int, place: int) -> Iterator[Share]:
         """The images and channels of PE *place* of a cube: each image in as many parts as there are PEs for it."""
@@ -211,7 +225,8 @@ class GlobalPool(Op):
                 for each in sources
                 if max(first, each.start) < min(last, each.stop)
             )
-            yield Share(cube, image, slice(*cut(channels, along, j)), here)
+            for cols in even(*cut(channels, along, j), MOST_CHANNELS):
+                yield Share(cube, image, cols, here)
 
     def reference(self, read: Read) -> dict[str, Array]:
         """The definition in float64."""
