@@ -20,6 +20,7 @@ from kb_models.models.builder import Builder
 from kb_models.networks.axes import Laid, size_of
 from kb_models.networks.graph import graph_of
 from kb_models.networks.lower import Lowering
+from kb_models.networks.norms import with_norms
 from kb_models.networks.onnx import read_onnx
 from kb_models.networks.operators import OPERATORS
 
@@ -51,7 +52,7 @@ def logical(tensor: Laid, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def against_onnx(made: onnx.ModelProto, folder: Path, layout: str = "") -> list[str]:
     """Runs *made* in f32, and compares its result with onnx's own, on the same inputs and weights. The kinds of ops."""
-    graph = graph_of(read_onnx(saved(folder, made)), "small", 1, {})
+    graph = with_norms(graph_of(read_onnx(saved(folder, made)), "small", 1, {}))
     lowerings: list[Lowering] = []
 
     def build(m: Builder) -> None:
@@ -88,6 +89,7 @@ def weight(tensor: onnx.TensorProto, made: onnx.ModelProto, values: dict[str, An
             *(f"{other.name}.{suffix}" for other in before for suffix in ("bias", "b")),
             *(f"{each.name if each.op_type == 'BatchNormalization' else out}.{tensor.name}" for out in each.output),
         ]
+        candidates.extend(name for name in values if name.endswith(f".{tensor.name}"))
         for name in candidates:
             if name in values:
                 return reshaped(ran.read(values[name]), shape, each)
@@ -137,6 +139,53 @@ def attention(causal: bool) -> onnx.ModelProto:
     return model(nodes, {"x": [2, 5, 24]}, weights)
 
 
+def grouped() -> onnx.ModelProto:
+    """Attention of 4 heads that share 2 key heads, which are repeated, with keys rotated by halves and a norm."""
+    weights: dict[str, Any] = {"wq": [24, 24], "wk": [24, 12], "wv": [24, 12], "cos": [5, 6], "sin": [5, 6], "g": [24]}
+    sizes = {"heads": [2, 5, 4, 6], "keys": [2, 5, 2, 6], "tokens": [2, 5, 24], "merged": [2, 4, 5, 6], "two": [2]}
+    sizes |= {"wide": [2, 2, 2, 5, 6], "zero": [0], "three": [3], "six": [6], "last": [3]}
+    weights |= {name: np.array(each) for name, each in sizes.items()}
+    weights |= {"square": np.array(2, np.float32), "eps": np.array(1e-5, np.float32), "one": np.array(1, np.float32)}
+    shared = [
+        [
+            node("Unsqueeze", [f"{each}2", "two"], [f"{each}3"]),
+            node("Expand", [f"{each}3", "wide"], [f"{each}4"]),
+            node("Reshape", [f"{each}4", "merged"], [f"{each}5"]),
+        ]
+        for each in "kv"
+    ]
+    nodes = [
+        node("Pow", ["x", "square"], ["n1"]),
+        node("ReduceMean", ["n1"], ["n2"], axes=[-1]),
+        node("Add", ["n2", "eps"], ["n3"]),
+        node("Sqrt", ["n3"], ["n4"]),
+        node("Div", ["one", "n4"], ["n5"]),
+        node("Mul", ["x", "n5"], ["n6"]),
+        node("Mul", ["g", "n6"], ["n"], "norm"),
+        *(node("MatMul", ["n", f"w{each}"], [each], each) for each in "qkv"),
+        node("Reshape", ["q", "heads"], ["q1"]),
+        *(node("Reshape", [each, "keys"], [f"{each}1"]) for each in "kv"),
+        *(node("Transpose", [f"{each}1"], [f"{each}2" if each != "k" else "k0"], perm=[0, 2, 1, 3]) for each in "qkv"),
+        node("Slice", ["k0", "zero", "three", "last"], ["left"], "left"),
+        node("Slice", ["k0", "three", "six", "last"], ["right"], "right"),
+        node("Neg", ["right"], ["minus"]),
+        node("Concat", ["minus", "left"], ["turned"], "turned", axis=-1),
+        node("Mul", ["k0", "cos"], ["r1"]),
+        node("Mul", ["turned", "sin"], ["r2"]),
+        node("Add", ["r1", "r2"], ["k2"], "rotated"),
+        *shared[0],
+        *shared[1],
+        node("Transpose", ["k5"], ["k6"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q2", "k6"], ["s"], "scores"),
+        node("Softmax", ["s"], ["p"], "softmax", axis=-1),
+        node("MatMul", ["p", "v5"], ["o"], "values"),
+        node("Transpose", ["o"], ["o1"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["o1", "tokens"], ["o2"]),
+        node("Add", ["x", "o2"], ["y"], "residual"),
+    ]
+    return model(nodes, {"x": [2, 5, 24]}, weights, opset=16)
+
+
 def images() -> onnx.ModelProto:
     """Convolutions of every kind, with a batch norm, pools, a residual and a concatenation of channels."""
     weights: dict[str, Any] = {"w1": [16, 5, 3, 3], "b1": [16], "w2": [16, 1, 3, 3], "b2": [16], "w3": [16, 8, 1, 1]}
@@ -165,6 +214,13 @@ def test_attention_is_what_onnx_computes(tmp_path: Path, layout: str, causal: bo
     kinds = against_onnx(attention(causal), tmp_path, layout)
     assert [kind for kind in kinds if kind in ("matmul", "softmax")] == ["matmul", "softmax", "matmul"]
     assert "copy" not in kinds
+
+
+@pytest.mark.parametrize("layout", ["", "mlp=sip*cube,heads=sip*cube,channels=sip*cube"])
+def test_shared_heads_are_what_onnx_computes(tmp_path: Path, layout: str) -> None:
+    kinds = against_onnx(grouped(), tmp_path, layout)
+    assert kinds[0] == "norm"
+    assert kinds.count("matmul") == 2
 
 
 @pytest.mark.parametrize("layout", ["", "mlp=sip*cube,heads=sip*cube,channels=sip*cube"])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from kb_models.layout import Part, Value
 from kb_models.models.builder import Builder
-from kb_models.networks.axes import Atom, Axis, Laid, indices, places, size_of
+from kb_models.networks.axes import Atom, Laid, common_cuts, indices, merged, places, size_of
 from kb_models.networks.graph import Shape
 from kb_models.ops.elementwise import Operand, Places
 from kb_models.ops.linear import normal
@@ -27,7 +26,12 @@ def aligned(
     """
     full = main.shape
     others = [_expanded(tensor, len(full)) for _, tensor in given if tensor is not None]
-    sizes = [_common(number, [main, *others]) for number in range(len(full))]
+    sizes = []
+    for number in range(len(full)):
+        found = common_cuts(number, [main, *others])
+        if found is None:
+            raise Unaligned("axes that are cut differently")
+        sizes.append(found)
     cut = main.reshaped([size for axis in sizes for size in axis])
     if cut is None:
         raise Unaligned("axes that are cut differently")
@@ -38,12 +42,7 @@ def aligned(
             operands.append(_weight(m, f"{name}.{each}"[:120], cut, _broadcast(shapes[each], full), sizes, index))
         else:
             operands.append(_operand(_expanded(tensor, len(full)), full, cut, sizes, index))
-    axes: list[Axis] = []
-    at = 0
-    for axis in sizes:
-        axes.append(tuple(atom for one in cut.axes[at : at + len(axis)] for atom in one))
-        at += len(axis)
-    return cut._replace(axes=tuple(axes)), operands
+    return cut._replace(axes=merged(cut.axes, [len(axis) for axis in sizes])), operands
 
 
 def _expanded(tensor: Laid, rank: int) -> Laid:
@@ -55,23 +54,6 @@ def _broadcast(shape: Shape, full: Shape) -> tuple[bool, ...]:
     """For each axis of the result, whether an operand of *shape* has all of its elements."""
     wide = (1,) * (len(full) - len(shape)) + tuple(shape)
     return tuple(size == whole and whole > 1 for size, whole in zip(wide, full, strict=True))
-
-
-def _common(number: int, tensors: Sequence[Laid]) -> list[int]:
-    """The sizes into which axis *number* is cut so that it is whole atoms in all of *tensors*."""
-    whole = size_of(tensors[0].axes[number])
-    cuts = {1, whole}
-    for tensor in tensors:
-        if size_of(tensor.axes[number]) != whole:
-            continue
-        size = 1
-        for atom in reversed(tensor.axes[number]):
-            size *= atom.size
-            cuts.add(size)
-    order = sorted(cuts, reverse=True)
-    if any(one % other for one, other in pairwise(order)):
-        raise Unaligned("axes that are cut differently")
-    return [one // other for one, other in pairwise(order)] or [1]
 
 
 def _operand(
@@ -100,7 +82,12 @@ def _weight(
     index: tuple[dict[Atom, Places], ...],
 ) -> Operand:
     """A weight with the axes of which *has* is true, laid out as the rows and columns of *main*."""
-    atoms = {atom for axis, whole in zip(_by_axis(main.axes, sizes), has, strict=True) if whole for atom in axis}
+    atoms = {
+        atom
+        for axis, whole in zip(merged(main.axes, [len(axis) for axis in sizes]), has, strict=True)
+        if whole
+        for atom in axis
+    }
     maps, shape = [], []
     for side, found in ((main.rows, index[0]), (main.cols, index[1])):
         own = tuple(atom for atom in side if atom in atoms)
@@ -115,11 +102,3 @@ def _weight(
         )
     content = normal(both, 1.0, m.dtype)
     return Operand(Value(name=name, shape=both, dtype=m.dtype, parts=parts, axes=("", ""), content=content), *maps)
-
-
-def _by_axis(axes: Sequence[Axis], sizes: Sequence[Sequence[int]]) -> list[Axis]:
-    found, at = [], 0
-    for each in sizes:
-        found.append(tuple(atom for axis in axes[at : at + len(each)] for atom in axis))
-        at += len(each)
-    return found

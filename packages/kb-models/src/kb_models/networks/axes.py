@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ Axis = tuple[Atom, ...]
 
 class Laid(NamedTuple):
     """A tensor with the axes *axes* in *value*, whose rows and columns run over the atoms *rows* and *cols*, the last
-    one fastest. Axes of one element have no atoms."""
+    one fastest. Axes of one element have no atoms. An atom in neither repeats the tensor along its axis."""
 
     value: Value
     rows: Axis
@@ -42,6 +43,18 @@ class Laid(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """The shape of the tensor."""
         return tuple(size_of(axis) for axis in self.axes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each element of the tensor has a place of its own."""
+        return math.prod(self.shape) == size_of(self.rows) * size_of(self.cols)
+
+    def repeated(self, shape: Sequence[int]) -> Laid:
+        """The tensor with axes of one element repeated to *shape*, and axes in front of it."""
+        axes = ((),) * (len(shape) - len(self.axes)) + self.axes
+        return self._replace(
+            axes=tuple(axis or (Atom(n),) if n > 1 else () for axis, n in zip(axes, shape, strict=True))
+        )
 
     def transposed(self, order: Sequence[int]) -> Laid:
         """The tensor with its axes in another *order*."""
@@ -121,6 +134,33 @@ def indices(along: Axis) -> dict[Atom, Places]:
 def is_last(along: Axis, axis: Axis) -> bool:
     """Whether the atoms of *axis* are the last ones of *along*, in their order. True for an axis of one element."""
     return not axis or along[-len(axis) :] == axis
+
+
+def common_cuts(number: int, tensors: Sequence[Laid]) -> list[int] | None:
+    """The sizes into which axis *number* is cut so that it is whole atoms in all of *tensors*; None if there are none.
+
+    Tensors with one element there, where others have more, are left out.
+    """
+    whole = max(size_of(tensor.axes[number]) for tensor in tensors)
+    cuts = {1, whole}
+    for tensor in tensors:
+        size = 1
+        for atom in reversed(tensor.axes[number]):
+            size *= atom.size
+            cuts.add(size)
+    order = sorted(cuts, reverse=True)
+    if any(one % other for one, other in pairwise(order)):
+        return None
+    return [one // other for one, other in pairwise(order)] or [1]
+
+
+def merged(axes: Sequence[Axis], counts: Sequence[int]) -> tuple[Axis, ...]:
+    """*axes* put together: the first `counts[0]` of them as one, and so on."""
+    found, at = [], 0
+    for count in counts:
+        found.append(tuple(atom for axis in axes[at : at + count] for atom in axis))
+        at += count
+    return tuple(found)
 
 
 def same_layout(one: Laid, other: Laid) -> bool:

@@ -12,7 +12,19 @@ import numpy as np
 from kb_models.layout import Value
 from kb_models.models.builder import Builder
 from kb_models.networks.aligned import Unaligned, aligned
-from kb_models.networks.axes import Atom, Axis, Laid, image, indices, is_last, laid, places, size_of
+from kb_models.networks.axes import (
+    Atom,
+    Axis,
+    Laid,
+    common_cuts,
+    image,
+    indices,
+    is_last,
+    laid,
+    merged,
+    places,
+    size_of,
+)
 from kb_models.networks.elements import ELEMENTS, Expression, activation_of
 from kb_models.networks.graph import Graph, Node, Shape
 from kb_models.networks.unknown import Lost, Unknown, UnknownNode
@@ -255,7 +267,8 @@ class Lowering:
         """Adds the op of an expression."""
         shape = self.shape(name)
         given = {each: self._laid_for(each, shape) for each in expression.names}
-        main = next((each for each in given.values() if each is not None and each.shape == shape), None)
+        tensors = [each for each in given.values() if each is not None]
+        main = next((each for each in tensors if each.shape == shape and each.is_whole), None)
         if main is None:
             raise Unknown("operands of which none has the shape of the result")
         return self._function(self.name(name), main, list(given.items()), expression.steps, self.graph.shapes)
@@ -412,15 +425,17 @@ class Lowering:
 
     def multiplied(self, node: Node, x: Laid, y: Laid) -> Laid:
         """The matrix products of the last two axes of *x* and *y*."""
-        batch = len(x.axes) - 2
         if len(y.axes) != len(x.axes) or x.shape[:-2] != y.shape[:-2]:
             raise Unknown("batches of different shapes")
+        cuts = [common_cuts(number, [x, y]) for number in range(len(x.axes) - 2)]
+        counts = [len(sizes or ()) for sizes in cuts]
+        batch = [size for sizes in cuts for size in sizes or ()]
+        one, other = x.reshaped((*batch, *x.shape[-2:])), y.reshaped((*batch, *y.shape[-2:]))
+        if not all(cuts) or one is None or other is None or not one.is_whole:
+            raise Unknown("batches in different layouts")
+        x, y = one, other
         m, k, n = x.axes[-2], x.axes[-1], y.axes[-1]
-        atoms: list[tuple[Atom, Atom]] = []
-        for one, other in zip(x.axes[:batch], y.axes[:batch], strict=True):
-            if [a.size for a in one] != [a.size for a in other]:
-                raise Unknown("batches in different layouts")
-            atoms.extend(zip(one, other, strict=True))
+        atoms = [(a[0], b[0]) for a, b in zip(x.axes[:-2], y.axes[:-2], strict=True) if a and b]
         if not is_last(x.rows, m) or not is_last(x.cols, k):
             raise Unknown("a first factor that is not rows by columns")
         transposed = is_last(y.cols, y.axes[-2]) and is_last(y.rows, n)
@@ -429,7 +444,7 @@ class Lowering:
         rows = x.rows
         keys = tuple(Atom(atom.size) for atom in n)  # x and y may share atoms: queries and keys of the same tokens
         cols = (*x.cols[: len(x.cols) - len(k)], *keys)
-        like = Laid(x.value, rows, cols, (*x.axes[:batch], m, keys))
+        like = Laid(x.value, rows, cols, (*merged(x.axes[:-2], counts), m, keys))
         sizes = size_of(m), size_of(k), size_of(n)
         blocks = [
             self._block(at, x, y, like, atoms, sizes, transposed) for at in np.ndindex(*(a.size for a, _ in atoms))

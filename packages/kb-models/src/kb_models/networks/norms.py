@@ -50,12 +50,13 @@ def with_norms(graph: Graph) -> Graph:
 
 def _norm(graph: Graph, makers: Mapping[str, Node], node: Node) -> _Found | None:
     """The norm that ends in the quotient or product *node*, before its factor and summand."""
+    x, *others = node.inputs
     if node.op == "Div":
-        x, root = node.inputs
+        [root] = others
         inside = {node.outputs[0], root}
-    elif node.op == "Mul" and makers.get(node.inputs[1], node).op == "Reciprocal":
-        x, (root,) = node.inputs[0], makers[node.inputs[1]].inputs
-        inside = {node.outputs[0], node.inputs[1], root}
+    elif node.op == "Mul" and _inverse_of(graph, makers, others[0]):
+        root = _inverse_of(graph, makers, others[0])
+        inside = {node.outputs[0], others[0], root}
     else:
         return None
     total = _made(makers, root, "Sqrt")
@@ -72,6 +73,17 @@ def _norm(graph: Graph, makers: Mapping[str, Node], node: Node) -> _Found | None
         inside |= {x, centred.inputs[1]}
         return _Found("LayerNormalization", centred.inputs[0], epsilon, frozenset(inside))
     return _Found("RMSNormalization", x, epsilon, frozenset(inside))
+
+
+def _inverse_of(graph: Graph, makers: Mapping[str, Node], name: str) -> str:
+    """The value of which *name* is the inverse, written as Reciprocal or as a quotient; "" if it is none."""
+    node = makers.get(name)
+    if node is None or node.op not in ("Reciprocal", "Div"):
+        return ""
+    if node.op == "Reciprocal":
+        return node.inputs[0]
+    one = graph.constants.get(node.inputs[0])
+    return node.inputs[1] if one is not None and one.size == 1 and float(one.reshape(-1)[0]) == 1.0 else ""
 
 
 def _made(makers: Mapping[str, Node], name: str, op: str) -> Node | None:

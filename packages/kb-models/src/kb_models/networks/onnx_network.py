@@ -53,6 +53,7 @@ class OnnxWorkload(OpsWorkload):
     def made(self, p: OnnxParams, topology: Topology) -> tuple[Mesh, list[Op]]:
         """The ops of the graph. Raises BenchmarkError that lists the operators that no op computes, before anything
         runs."""
+        check_dtype(p.dtype)
         graph = with_norms(graph_of(self.model, str(self.name), p.batch, _dims(p.dims)))
         mesh = Mesh.of(topology, parse_map(p.map or default_map(topology)))
         m = Builder(mesh, p.dtype)
@@ -75,6 +76,12 @@ class OnnxWorkload(OpsWorkload):
         if self._skipped:
             facts["skipped"] = self._skipped[:_MOST_CHARACTERS]
         host.chose(**facts)
+
+
+def check_dtype(dtype: DType) -> None:
+    """Raises BenchmarkError for a dtype that networks do not have."""
+    if dtype not in (DType.F32, DType.F16, DType.BF16):
+        raise BenchmarkError("-p dtype", dtype.value, "f32, f16 or bf16 for the activations of a network")
 
 
 def default_map(topology: Topology) -> str:

@@ -213,6 +213,11 @@ def _slice(lowering: Lowering, node: Node) -> None:
     lowering.set(node.outputs[0], tensor)
 
 
+def _expand(lowering: Lowering, node: Node) -> None:
+    """The input repeated along axes of one element: no copy."""
+    lowering.set(node.outputs[0], lowering.get(node.inputs[0]).repeated(lowering.shape(node.outputs[0])))
+
+
 def _concat(lowering: Lowering, node: Node) -> None:
     if any(lowering.is_fixed(name) for name in node.inputs):
         raise Unknown("with a weight")
@@ -365,4 +370,5 @@ OPERATORS: Final[Mapping[str, Callable[[Lowering, Node], None]]] = {
     "Split": _split,
     "Slice": _slice,
     "Concat": _concat,
+    "Expand": _expand,
 }

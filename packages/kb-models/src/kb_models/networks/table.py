@@ -10,7 +10,7 @@ from kb_engine import Host
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value, parse_map
 from kb_models.models.builder import Builder
-from kb_models.networks.onnx_network import default_map
+from kb_models.networks.onnx_network import check_dtype, default_map
 from kb_models.networks.scale_sim import Layer, Product
 from kb_models.ops import Images, Op, Window
 from kb_models.workload import OpsWorkload
@@ -40,6 +40,7 @@ class TableWorkload(OpsWorkload):
 
     def made(self, p: TableParams, topology: Topology) -> tuple[Mesh, list[Op]]:
         """An op for each layer. Raises BenchmarkError for sparse layers, unless they run as dense ones."""
+        check_dtype(p.dtype)
         sparse = [layer for layer in self.layers if not layer.dense]
         if sparse and p.sparse == "refuse":
             got = f"{len(sparse)} layers with sparse filters, the first {sparse[0].name} in line {sparse[0].line}"
