@@ -1,0 +1,139 @@
+"""Runs ops of models at published sizes on a chip, and compares each with float64.
+
+    python benchmarks/validation/models.py           # all cases
+    python benchmarks/validation/models.py up8 head8 # some of them
+    python benchmarks/validation/models.py --list
+
+Prints, for each op of each case, whether it is right, its time, the shares of the bandwidth of HBM and of the peak of
+the GEMM arrays, the seconds that the case took, and the most memory so far. Exits with 1 when an op is wrong.
+
+The sizes are those of Llama-3-8B. Source: the configuration of `Meta-Llama-3-8B`.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from kb_dataexec import Executor, MemoryLogWriter
+from kb_engine import Engine, Host
+from kb_messages import DType
+from kb_models import OpsWorkload
+from kb_models.layout import Mesh, Value, parse_map
+from kb_models.models.builder import Builder
+from kb_models.ops import Op
+from kb_topology import Topology, load_topology
+
+TOPOLOGIES: Final = Path(__file__).parents[2] / "topologies"
+HBM_GBS, PEAK_TFLOPS = 16 * 819.2, 128 * 8.192
+"""The bandwidth of HBM and the peak in f16 of one_sip."""
+HIDDEN, MLP, VOCAB = 4096, 14336, 128256
+Build = Callable[[Builder], object]
+
+
+class Case(NamedTuple):
+    """Ops that `build` makes, in f16 on one_sip, with `layout`."""
+
+    build: Build
+    layout: str = "heads=cube,kv_heads=cube,mlp=cube,experts=cube,vocab=cube"
+
+
+def x(m: Builder, rows: int, width: int, axis: str = "") -> Value:
+    """An activation."""
+    return m.input("x", (rows, width), ("batch", axis))
+
+
+def qkv(rows: int) -> Build:
+    """The projections of 32 heads and 8 key heads of 128."""
+    heads = [("q", 4096, "heads", 128), ("k", 1024, "kv_heads", 128), ("v", 1024, "kv_heads", 128)]
+    return lambda m: m.projections("qkv", x(m, rows, HIDDEN), heads)
+
+
+def linear_cases(rows: int) -> dict[str, Case]:
+    """The linear ops of a block for *rows* tokens."""
+    return {
+        f"qkv{rows}": Case(qkv(rows)),
+        f"o{rows}": Case(lambda m: m.linear("o", x(m, rows, HIDDEN, "heads"), HIDDEN, "")),
+        f"gate_up{rows}": Case(lambda m: m.gated("gate_up", x(m, rows, HIDDEN), MLP, "mlp")),
+        f"up{rows}": Case(lambda m: m.linear("up", x(m, rows, HIDDEN), MLP, "mlp")),
+        f"down{rows}": Case(lambda m: m.linear("down", x(m, rows, MLP, "mlp"), HIDDEN, "")),
+        **{
+            f"up{rows}_{kind}": Case(lambda m, kind=kind: m.linear("up", x(m, rows, HIDDEN), MLP, "mlp", weights=kind))
+            for kind in ("int8", "fp8", "int4")
+        },
+    }
+
+
+CASES: Final[dict[str, Case]] = {
+    **linear_cases(8),
+    **linear_cases(512),
+    "words8": Case(lambda m: m.embedding("words", 8, VOCAB, HIDDEN)),
+    "words512": Case(lambda m: m.embedding("words", 512, VOCAB, HIDDEN)),
+    "head8": Case(lambda m: m.head("head", x(m, 8, HIDDEN), VOCAB)),
+}
+
+
+class CaseWorkload(OpsWorkload):
+    """The ops of a case."""
+
+    name = "case"
+    Params = Struct
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self._case = case
+
+    def made(self, p: Any, topology: Topology) -> tuple[Mesh, list[Op]]:
+        """The ops that the case builds."""
+        mesh = Mesh.of(topology, parse_map(self._case.layout))
+        builder = Builder(mesh, DType.F16)
+        self._case.build(builder)
+        return mesh, builder.ops
+
+
+def run(name: str, case: Case) -> bool:
+    """Prints a line for each op of *case*. Returns whether all are right."""
+    began = time.perf_counter()
+    topology = load_topology(TOPOLOGIES / "one_sip.yaml")
+    engine, workload = Engine(topology, MemoryLogWriter()), CaseWorkload(case)
+    host = Host(engine)
+    workload.prepare(None, topology, 0)
+    workload.run(host, None)
+    memory = Executor(engine.close_log(), engine.initial_memory).run()
+    wrong = {
+        output.name
+        for output in workload.outputs()
+        for expected, allowed in [output.expected(memory)]
+        if not (np.abs(output.read(memory).astype(np.float64) - expected) <= allowed).all()
+    }
+    took, gib = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    for op in workload.ops:
+        ns = sum(each.end_ps - each.start_ps for each in host.launches[op.first_launch : op.end_launch]) / 1000
+        shares = f"{op.nbytes / ns / HBM_GBS:7.1%} HBM {op.flops / ns / 1000 / PEAK_TFLOPS:7.1%} peak"
+        right = "wrong" if op.name in wrong else "ok"
+        print(
+            f"{name:14} {op.name:16} {right:6} {ns / 1000:10.3f} us {shares} {took:6.1f} s {gib:5.1f} GiB",
+            flush=True,
+        )
+    return not wrong
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the cases that *arguments* name, or all."""
+    unknown = set(arguments) - set(CASES) - {"--list"}
+    if "--list" in arguments or unknown:
+        print(f"cases: {', '.join(CASES)}")
+        return 2 if unknown else 0
+    right = [run(name, CASES[name]) for name in arguments or CASES]
+    return 0 if all(right) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
