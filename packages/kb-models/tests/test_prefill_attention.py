@@ -7,7 +7,7 @@ import pytest
 from qkv import projected
 from running import check_ops
 
-from kb_messages import DType
+from kb_messages import BenchmarkError, DType
 from kb_models.layout import Mesh, Value
 from kb_models.models.builder import Builder
 from kb_models.models.rotation import Rotation
@@ -99,6 +99,20 @@ def test_causal_rows_are_spread_evenly() -> None:
     shares = balanced(op._work(q.parts[0].bounds, 64), 8, op._cost)
     assert [len(share) for share in shares] == [2] * 8
     assert {sum(work.end for work in share) for share in shares} == {544}
+
+
+def test_rows_and_parts_of_other_shapes_are_refused() -> None:
+    mesh = Mesh([[[cube] for cube in range(3)]], {"heads": ("cube",)})
+    m = Builder(mesh, DType.F16)
+    sizes = Heads(heads=4, kv_heads=2, head_dim=8)
+    q, k, v = projected(m, 6, sizes)
+    with pytest.raises(BenchmarkError, match=r"6 rows of 4 sequences.*as many rows for each"):
+        m.prefill_attention("attention", (q, k, v), sizes, 4)
+    with pytest.raises(BenchmarkError, match=r"\(6, 16\), \(6, 16\), \(6, 16\)"):
+        m.prefill_attention("attention", (k, k, v), sizes, 2)
+    cut = m.input("cut", (6, 32), ("batch", "heads"))
+    with pytest.raises(BenchmarkError, match="a part that cuts a head"):
+        m.decode_attention("attention", (cut, k, v), sizes, 10)
 
 
 def test_the_largest_work_comes_first() -> None:

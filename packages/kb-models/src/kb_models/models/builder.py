@@ -281,9 +281,10 @@ class Builder:
         """The rows of *qkv*, of as many tokens for each of *sequences*, attend to each other: (rows, heads * d).
 
         With *rotation*, queries and keys are turned in a launch before. Keys and values stay where they are, as a
-        cache.
+        cache. Raises BenchmarkError for other shapes, and for parts that cut a head.
         """
         q, k, v = qkv
+        heads.check(self.name(name), q, k, v, sequences)
         if rotation is not None:
             frequencies = rotation.frequencies(heads.head_dim)
             rope = Rope(f"{self.name(name)}.rope", self.mesh, q, k, heads, frequencies, sequences)
@@ -306,9 +307,10 @@ class Builder:
 
         The keys before are random. The new key and value go into the cache: turned with *rotation*, in a launch of
         their own, and as they are without. With *page*, the cache has blocks of as many keys, at places that follow
-        from *order*.
+        from *order*. Raises BenchmarkError for other shapes, and for parts that cut a head.
         """
         q, k, v = qkv
+        heads.check(self.name(name), q, k, v, q.shape[0])
         cache = KvCache(f"{self.name(name)}.cache", self.mesh, q, heads, context, page=page, order=order)
         new: tuple[Value, Value] | None = (k, v)
         turned = q

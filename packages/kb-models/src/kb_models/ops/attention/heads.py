@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_messages import BenchmarkError, DType
+from kb_models.layout import Value
 from kb_models.layout.value import Array
 
 _ROUNDOFF: Final = 2.0**-24
@@ -36,6 +37,20 @@ class Heads(Struct, frozen=True, kw_only=True):
     def group(self) -> int:
         """The query heads of each key head."""
         return self.heads // self.kv_heads
+
+    def check(self, name: str, q: Value, k: Value, v: Value, sequences: int) -> None:
+        """Raises BenchmarkError unless *q*, *k* and *v* of attention *name* are whole heads of equal rows of as many
+        *sequences*, and no part of them cuts a head."""
+        rows, d = q.shape[0], self.head_dim
+        expected = [(rows, count * d) for count in (self.heads, self.kv_heads, self.kv_heads)]
+        if [value.shape for value in (q, k, v)] != expected:
+            got = ", ".join(str(value.shape) for value in (q, k, v))
+            raise BenchmarkError(f"attention {name}", got, f"queries, keys and values of {expected}")
+        if rows % sequences:
+            raise BenchmarkError(f"attention {name}", f"{rows} rows of {sequences} sequences", "as many rows for each")
+        if any(end % d for value in (q, k, v) for part in value.parts for end in part.bounds[1]):
+            needs = f"parts of whole heads, of {d} columns each"
+            raise BenchmarkError(f"attention {name}", "a part that cuts a head", needs, "state the unit of the parts")
 
     @property
     def scale(self) -> float:
