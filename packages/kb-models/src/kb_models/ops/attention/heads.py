@@ -39,8 +39,8 @@ class Heads(Struct, frozen=True, kw_only=True):
         return self.heads // self.kv_heads
 
     def check(self, name: str, q: Value, k: Value, v: Value, sequences: int) -> None:
-        """Raises BenchmarkError unless *q*, *k* and *v* of attention *name* are whole heads of equal rows of as many
-        *sequences*, and no part of them cuts a head."""
+        """Raises BenchmarkError unless *q*, *k* and *v* of attention *name* have these heads, and as many rows for each
+        of *sequences* sequences, and no part of them cuts a head."""
         rows, d = q.shape[0], self.head_dim
         expected = [(rows, count * d) for count in (self.heads, self.kv_heads, self.kv_heads)]
         if [value.shape for value in (q, k, v)] != expected:
