@@ -130,7 +130,7 @@ class Builder:
         return self.add(Sum(self.name(name), self.mesh, (x, y), activation))
 
     def activation(self, name: str, x: Value, activation: str) -> Value:
-        """*activation* of each element of *x*: `relu`, `silu`, `gelu`, `tanh` or `sigmoid`."""
+        """*activation* of each element of *x*: `relu`, `silu`, `gelu`, `gelu_tanh`, `tanh` or `sigmoid`."""
         return self.add(Sum(self.name(name), self.mesh, (x,), activation))
 
     def rows(self, name: str, terms: Sequence[Value], every: int, *, is_first: bool = False) -> Value:

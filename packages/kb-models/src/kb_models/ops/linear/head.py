@@ -115,8 +115,8 @@ class Head(Op):
         plan = self._plan(host, places)
         host.launch(kernel, x, w, teams, self.blocks, plan, pes=self.mesh.pes)
         n, pes = max(places) + 1, self.mesh.pes_per_cube
-        step = host.fitted(lambda step: 48 * step * n, step=(None, 256))["step"]
-        host.launch(choose, teams, tensors[self.ids], tensors[self.logits], pes, step, pes=self.mesh.pes)
+        step = host.fitted(lambda rows_of_a_choice: 48 * rows_of_a_choice * n, rows_of_a_choice=(None, 256))
+        host.launch(choose, teams, tensors[self.ids], tensors[self.logits], pes, *step.values(), pes=self.mesh.pes)
 
     def reference(self, read: Read) -> dict[str, Array]:
         """The word that the chip chose, where its product is as large as the largest one within what both may lose,

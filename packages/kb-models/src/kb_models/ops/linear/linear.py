@@ -17,7 +17,7 @@ from kb_models.layout.value import Array
 from kb_models.ops.linear import kernels
 from kb_models.ops.linear.grid import blocks_of, grid_for
 from kb_models.ops.linear.kernels import EPILOGUES, Extras, Piece, Plan
-from kb_models.ops.linear.weights import Panel, Quantisation, Weight, normal, ordered
+from kb_models.ops.linear.weights import GROUP, Panel, Quantisation, Weight, normal, ordered
 from kb_models.ops.op import Op, Read
 from kb_models.ops.sums import FUNCTIONS, REFERENCES, STEEPEST
 
@@ -250,14 +250,17 @@ class _Panels(Op):
 
     def _unpacking_plan(self, host: Host, rows: int, width: int, k: int) -> Plan:
         nbytes, is_int4 = self.x.dtype.nbytes, self.weight.kind == "int4"
-        given = 256 if is_int4 else None
+        given = 2 * GROUP if is_int4 else None
         found = host.fitted(
-            lambda step, depth: depth * (3 * (step * nbytes + width) + width * nbytes) + 16 * step * width,
-            lambda step, depth: 4 * step * width,
-            step=(None, min(rows, HELD_ROWS)),
-            depth=(given, min(k, DEPTH)),
+            lambda unpacked_rows, unpacked_depth: (
+                unpacked_depth * (3 * (unpacked_rows * nbytes + width) + width * nbytes) + 16 * unpacked_rows * width
+            ),
+            lambda unpacked_rows, unpacked_depth: 4 * unpacked_rows * width,
+            unpacked_rows=(None, min(rows, HELD_ROWS)),
+            unpacked_depth=(given, min(k, DEPTH)),
         )
-        return Plan(found["step"], False, found["depth"], self.pieces, self.activation, self.is_gated)
+        step, depth = found["unpacked_rows"], found["unpacked_depth"]
+        return Plan(step, False, depth, self.pieces, self.activation, self.is_gated)
 
     def _extras(self, tensors: Tensors) -> Extras:
         """The scales and biases of each panel, and the residual of each cube that adds one."""
