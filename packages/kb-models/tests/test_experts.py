@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from running import Ran, check_ops, run_ops, two_sips
+from sampled_cases import sampled
 
 from kb_messages import BenchmarkError, DType
 from kb_models.layout import Part, Value
@@ -41,18 +42,18 @@ def routed(ids: list[list[int]], n_experts: int) -> Callable[[Builder], object]:
     return build
 
 
-@pytest.mark.parametrize(
-    ("layout", "rows", "width", "experts", "top_k", "mlp", "dtype"),
-    [
-        ("experts=sip*cube", 7, 40, 2, 2, 33, "f16"),  # two cubes share an expert
-        ("experts=sip*cube", 6, 40, 3, 1, 33, "f32"),  # some cubes share, one has an expert alone
-        ("experts=cube,batch=sip", 5, 40, 5, 3, 9, "bf16"),  # rows stay in their SIP
-        ("experts=sip*cube,batch=sip", 5, 40, 5, 2, 9, "f16"),  # rows cross SIPs
-        ("experts=sip,mlp=cube", 1, 40, 4, 4, 30, "f16"),  # both are split
-        ("mlp=cube,batch=sip", 3, 40, 4, 2, 30, "f32"),  # partial sums in each SIP
-        ("mlp=sip*cube,batch=sip", 3, 40, 4, 2, 3, "f16"),  # more cubes than columns, and rows of both SIPs
-    ],
-)
+CASES = [
+    ("experts=sip*cube", 7, 40, 2, 2, 33, "f16"),  # two cubes share an expert
+    ("experts=sip*cube", 6, 40, 3, 1, 33, "f32"),  # some cubes share, one has an expert alone
+    ("experts=cube,batch=sip", 5, 40, 5, 3, 9, "bf16"),  # rows stay in their SIP
+    ("experts=sip*cube,batch=sip", 5, 40, 5, 2, 9, "f16"),  # rows cross SIPs
+    ("experts=sip,mlp=cube", 1, 40, 4, 4, 30, "f16"),  # both are split
+    ("mlp=cube,batch=sip", 3, 40, 4, 2, 30, "f32"),  # partial sums in each SIP
+    ("mlp=sip*cube,batch=sip", 3, 40, 4, 2, 3, "f16"),  # more cubes than columns, and rows of both SIPs
+]
+
+
+@pytest.mark.parametrize(("layout", "rows", "width", "experts", "top_k", "mlp", "dtype"), sampled(CASES, 4))
 def test_a_mixture_on_any_layout(
     layout: str, rows: int, width: int, experts: int, top_k: int, mlp: int, dtype: str
 ) -> None:
