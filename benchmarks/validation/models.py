@@ -7,7 +7,8 @@
 Prints, for each op of each case, whether it is right, its time, the shares of the bandwidth of HBM and of the peak of
 the GEMM arrays, the seconds that the case took, and the most memory so far. Exits with 1 when an op is wrong.
 
-The sizes are those of Llama-3-8B. Source: the configuration of `Meta-Llama-3-8B`.
+The sizes are those of Llama-3-8B, and 8 experts of Mixtral-8x7B, which have the same widths. Sources: the
+configurations of `Meta-Llama-3-8B` and `Mixtral-8x7B-v0.1`.
 """
 
 from __future__ import annotations
@@ -71,12 +72,28 @@ def linear_cases(rows: int) -> dict[str, Case]:
     }
 
 
+def cube_cases(rows: int) -> dict[str, Case]:
+    """Norms and gathers of *rows* tokens, and the experts of Mixtral-8x7B over cubes by expert and by column."""
+
+    def experts(m: Builder) -> object:
+        return m.experts("experts", x(m, rows, HIDDEN), 8, 2, MLP)
+
+    return {
+        f"norm{rows}": Case(lambda m: m.rms_norm("norm", x(m, rows, HIDDEN), 1e-5)),
+        f"gather{rows}": Case(lambda m: m.gather("gather", x(m, rows, HIDDEN, "mlp"))),
+        f"experts{rows}": Case(experts),
+        f"experts{rows}_by_column": Case(experts, "mlp=cube"),
+    }
+
+
 CASES: Final[dict[str, Case]] = {
     **linear_cases(8),
     **linear_cases(512),
     "words8": Case(lambda m: m.embedding("words", 8, VOCAB, HIDDEN)),
     "words512": Case(lambda m: m.embedding("words", 512, VOCAB, HIDDEN)),
     "head8": Case(lambda m: m.head("head", x(m, 8, HIDDEN), VOCAB)),
+    **cube_cases(8),
+    **cube_cases(512),
 }
 
 
