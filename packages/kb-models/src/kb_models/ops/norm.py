@@ -112,7 +112,9 @@ class Norm(Op):
         most = max(part.shape[0] for part in self.x[0].parts)
         # TCM holds two steps as they come, two of results, and one in f32 and one on the way to its sum
         each = width * (nbytes * (3 * len(self.x) + 2 * len(self.writes)) + 12)
-        step = host.fitted(lambda step: step * each + 8 * width, step=(None, min(STEP, -(-most // pes))))["step"]
+        step = host.fitted(
+            lambda rows_of_a_norm: rows_of_a_norm * each + 8 * width, rows_of_a_norm=(None, min(STEP, -(-most // pes)))
+        )["rows_of_a_norm"]
         sizes = NormSizes(pes, step, self.epsilon, self.is_centred)
         given = [[tensors[value] for value in group] for group in (self.x, self.factors_of_columns, self.writes)]
         host.launch(kernel, *given, sizes, pes=self.mesh.pes)

@@ -84,7 +84,8 @@ class Sum(Op):
         width, nbytes, pes = self.y.shape[1], self.y.dtype.nbytes, self.mesh.pes_per_cube
         rows = max(part.shape[0] for part in self.y.parts)
         each = width * (nbytes * (3 * len(self.terms_added) + 2) + 8)
-        step = host.fitted(lambda step: step * each, step=(None, min(8, -(-rows // pes))))["step"]
+        most = min(8, -(-rows // pes))
+        step = host.fitted(lambda rows_of_a_sum: rows_of_a_sum * each, rows_of_a_sum=(None, most))["rows_of_a_sum"]
         given = [tensors[value] for value in self.terms_added]
         host.launch(kernel, given, tensors[self.y], pes, step, self.function, pes=self.mesh.pes)
 

@@ -79,9 +79,11 @@ class Experts(Op):
         n_ahead = 1 if most <= FEW_ROWS else 0
         each = (3 + 2 * n_ahead) * nbytes
         fitted = host.fitted(
-            lambda block_m, block_n: block_m * block_n * each + held_nbytes,
-            block_m=(None, min(256, most)),
-            block_n=(None, 1024),
+            lambda rows_of_an_expert, columns_of_an_expert: (
+                rows_of_an_expert * columns_of_an_expert * each + held_nbytes
+            ),
+            rows_of_an_expert=(None, min(256, most)),
+            columns_of_an_expert=(None, 1024),
         )
         rows = max(1, min(16, host.tcm_nbytes // (8 * width * nbytes)))
         work = Work(*(tensors[each] for each in self.scratch))
@@ -93,8 +95,8 @@ class Experts(Op):
             sums=self._sums(),
             pes=mesh.pes_per_cube,
             rows=rows,
-            block_m=fitted["block_m"],
-            block_n=fitted["block_n"],
+            block_m=fitted["rows_of_an_expert"],
+            block_n=fitted["columns_of_an_expert"],
             n_ahead=n_ahead,
             held_nbytes=held_nbytes,
             is_partial=self.is_partial,
