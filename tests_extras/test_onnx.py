@@ -214,6 +214,7 @@ def test_attention_is_what_onnx_computes(tmp_path: Path, layout: str, causal: bo
     kinds = against_onnx(attention(causal), tmp_path, layout)
     assert [kind for kind in kinds if kind in ("matmul", "softmax")] == ["matmul", "softmax", "matmul"]
     assert "copy" not in kinds
+    assert "all_gather" not in kinds  # each cube has the queries, keys and values of its heads
 
 
 @pytest.mark.parametrize("layout", ["", "mlp=sip*cube,heads=sip*cube,channels=sip*cube"])

@@ -68,8 +68,9 @@ class BlockProduct(Op):
                     (block.y, y.parts[part.cube].bounds),
                     (block.z, part.bounds),
                 )
+                needs = "whole blocks: rows in at most as many parts as there are sequences"
                 if not all(_holds(outer, inner) for inner, outer in sides):
-                    raise BenchmarkError(f"op {name}", f"a piece of a block in cube {part.cube}", "whole blocks")
+                    raise BenchmarkError(f"op {name}", f"a piece of a block in cube {part.cube}", needs)
             self._own.append(own)
         self.terms = blocks[0].x[1][1] - blocks[0].x[1][0]
         self.flops = 2 * self.terms * int(np.prod(z.shape))
@@ -135,5 +136,5 @@ def has_blocks(value: Value, z: Value, blocks: Sequence[tuple[Bounds, Bounds]]) 
     """Whether each cube has the block of *value*, the first of each of *blocks*, for every block of its part of *z*,
     the second."""
     return all(
-        _holds(own, value.parts[part.cube].bounds) for part in z.parts for own, to in blocks if _meet(to, part.bounds)
+        _holds(value.parts[part.cube].bounds, own) for part in z.parts for own, to in blocks if _meet(to, part.bounds)
     )
