@@ -19,6 +19,7 @@ WORK_HEADERS: Final = ("op", "launches", "FLOPs", "bytes", "weights", "first lev
 KIND_HEADERS: Final = ("kind of op", "ops", "time", "in the model", "share")
 PART_HEADERS: Final = ("part of the model", "ops", "kernels", "gaps", "x", "in the model", "share")
 GAPS: Final = "gaps between launches"
+OVERLAPS: Final = "launches at the same time"
 OPS_TEXT: Final = (
     "Times of the kernels of each op, as a share of the whole run, and how often the model has the op. The shares of "
     "compute and HBM are those of the operations and the bytes that the algorithm needs. The bound is the largest part "
@@ -84,7 +85,10 @@ def shown_ops(ops: Sequence[OpResult], most: int = MOST_OPS) -> ShownOps:
 
 
 def op_rows(ops: Sequence[OpResult], whole_ps: int, most: int = MOST_OPS) -> Iterator[tuple[str, ...]]:
-    """Yields the rows under `OP_HEADERS`, with the gaps last. Shares are those of *whole_ps*, and add up to 100 %."""
+    """Yields the rows under `OP_HEADERS`, with the gaps last. Shares are those of *whole_ps*, and add up to 100 %.
+
+    Where more launches overlap than there are gaps, the last row takes time away.
+    """
     shown = shown_ops(ops, most)
     for op in shown.ops:
         yield (
@@ -100,7 +104,7 @@ def op_rows(ops: Sequence[OpResult], whole_ps: int, most: int = MOST_OPS) -> Ite
         ps = sum(op.latency_ps for op in shown.rest)
         yield (f"{len(shown.rest)} more: see --json", duration(ps), _share(ps, whole_ps), "", "", "", "")
     gaps_ps = whole_ps - sum(op.latency_ps for op in ops)
-    yield (GAPS, duration(gaps_ps), _share(gaps_ps, whole_ps), "", "", "", "")
+    yield (GAPS if gaps_ps >= 0 else OVERLAPS, duration(gaps_ps), _share(gaps_ps, whole_ps), "", "", "", "")
 
 
 def work_rows(ops: Sequence[OpResult], most: int = MOST_OPS) -> Iterator[tuple[str, ...]]:
