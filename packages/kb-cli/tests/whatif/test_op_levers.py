@@ -26,11 +26,13 @@ def op(latency_ps: int) -> OpResult:
     )  # fmt: skip
 
 
-def tried(label: str, bounds: list[int], ops_ps: list[int] | None = None, places: int = 1) -> TriedLever:
+def tried(
+    label: str, bounds: list[int], ops_ps: list[int] | None = None, places: int = 1, is_loose: bool = False
+) -> TriedLever:
     changed = {f"$.{number}": "1" for number in range(places)}
     return TriedLever(
         name=label, label=label, block="hbm", field="x", set=changed, path_ps=1, share=0.5, bound_ps=1,
-        op_bounds_ps=bounds, ops_ps=UNSET if ops_ps is None else ops_ps,
+        is_loose=is_loose, op_bounds_ps=bounds, ops_ps=UNSET if ops_ps is None else ops_ps,
     )  # fmt: skip
 
 
@@ -56,6 +58,16 @@ def test_a_bound_stands_where_nothing_that_was_measured_gains() -> None:
     assert first == OpLever(change="wide", gain=pytest.approx(0.3), basis="at best")
     assert second == OpLever(change="fast", gain=0.25, basis="measured")
     assert found(tried("fast", [995, 199]))[0] is UNSET
+
+
+def test_a_loose_bound_promises_nothing() -> None:
+    slots = tried("slots", [1, 1], is_loose=True)
+    assert found(slots, tried("wide", [700, 199])) == [
+        OpLever(change="wide", gain=pytest.approx(0.3), basis="at best"),
+        UNSET,
+    ]
+    assert first_levers([slots, tried("wide", [5, 9])]) == {1}
+    assert found(tried("slots", [1, 1], [500, 200], is_loose=True))[0].basis == "measured"
 
 
 def test_the_best_bound_of_each_op_is_measured_first() -> None:

@@ -42,8 +42,8 @@ class TriedLever(Struct, frozen=True, kw_only=True):
     the change in a few words, for tables.
 
     Of a workload, all of these times are those of the kernels of the whole model. `op_bounds_ps` has the bound of each
-    op once, by its path alone, and `ops_ps` its measured latency, as soon as there is one. Both are missing for any
-    other benchmark.
+    op once, by its path and the bytes of its weights and caches, and `ops_ps` its measured latency, as soon as there is
+    one. Both are missing for any other benchmark. With `is_loose`, bounds take it that nobody waits for places at all.
     """
 
     name: str
@@ -59,6 +59,7 @@ class TriedLever(Struct, frozen=True, kw_only=True):
     then: str | None = None
     then_busy: float | None = None
     label: str = ""
+    is_loose: bool = False
     op_bounds_ps: list[int] | UnsetType = UNSET
     ops_ps: list[int] | UnsetType = UNSET
 
@@ -79,7 +80,7 @@ def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
     Levers that may gain only together follow as sets, if a set is better at best than each of its levers. Raises
     TopologyError for a block that is not installed.
     """
-    looked = _Looked(run.path, run.busy, run.limits, [run.path_of(op) for op in run.ops])
+    looked = _Looked(run.path, run.busy, run.limits, [(run.path_of(op), run.limits_of(op)) for op in run.ops])
     where, busy = looked.path, looked.busy
     every = chip_levers(run.topology)
     least_ps = LEAST_SHARE * run.latency_ps
@@ -100,12 +101,12 @@ def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
 
 
 class _Looked(NamedTuple):
-    """The path, the busiest parts, those that limit a run, and the path of each op of a workload."""
+    """The path, the busiest parts, those that limit a run, and path and limits of each op of a workload."""
 
     path: Where
     busy: Sequence[BusyPart]
     limits: Sequence[BusyPart]
-    of_ops: Sequence[Where]
+    of_ops: Sequence[tuple[Where, Sequence[BusyPart]]]
 
 
 def _tried(run: TimedRun, looked: _Looked, every: Sequence[ChipLever], pulled: Sequence[ChipLever]) -> TriedLever:
@@ -117,6 +118,7 @@ def _tried(run: TimedRun, looked: _Looked, every: Sequence[ChipLever], pulled: S
     return TriedLever(
         name=_name(pulled),
         label=_label(pulled),
+        is_loose=any(each.lever.better == "one more" for each in pulled),
         block=pulled[0].block,
         field=pulled[0].field,
         set={format_path(path): text for path, text in better.items()},
@@ -124,7 +126,7 @@ def _tried(run: TimedRun, looked: _Looked, every: Sequence[ChipLever], pulled: S
         share=path_ps / run.latency_ps if run.latency_ps else 0.0,
         bound_ps=bound_ps(looked.path, looked.limits, scaled),
         part=_busiest_part(pulled[0], looked.busy, run.latency_ps),
-        op_bounds_ps=[bound_ps(each, [], scaled) for each in looked.of_ops] if run.ops else UNSET,
+        op_bounds_ps=[bound_ps(path, limits, scaled) for path, limits in looked.of_ops] if run.ops else UNSET,
     )
 
 

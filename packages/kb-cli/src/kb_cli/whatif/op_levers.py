@@ -13,8 +13,11 @@ from kb_cli.whatif.lever_chances import TriedLever
 
 
 def first_levers(tried: Sequence[TriedLever]) -> set[int]:
-    """Returns the numbers of the levers of *tried* whose bound is the best one of an op; of equals, the first."""
-    bounds = [each.op_bounds_ps for each in tried]
+    """Returns the numbers of the levers of *tried* whose bound is the best one of an op; of equals, the first.
+
+    Loose bounds do not count.
+    """
+    bounds = [UNSET if each.is_loose else each.op_bounds_ps for each in tried]
     known = [(number, each) for number, each in enumerate(bounds) if not isinstance(each, UnsetType)]
     if not known:
         return set()
@@ -39,7 +42,7 @@ def _first(op: OpResult, number: int, tried: Sequence[TriedLever]) -> OpLever | 
     bounds = [
         (1 - each.op_bounds_ps[number] / op.latency_ps, each)
         for each in tried
-        if not isinstance(each.op_bounds_ps, UnsetType) and isinstance(each.ops_ps, UnsetType)
+        if not (isinstance(each.op_bounds_ps, UnsetType) or each.is_loose) and isinstance(each.ops_ps, UnsetType)
     ]
     found = _best(bounds)
     return UNSET if found is None else OpLever(change=found[1].label, gain=found[0], basis="at best")

@@ -17,9 +17,11 @@ from kb_cli.run.records.manifest_check import check_written
 from kb_cli.run.records.run_json import RunJson
 from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.run.records.where_time import launches_of, where_of
+from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.whatif.bound import BusyPart, busy_parts, by_kind, limits_of
 from kb_dataexec.analysis import LaunchWhere, Where, WhereRow
 from kb_dataexec.files import file_in, read_json
+from kb_messages import MemorySpace
 from kb_topology import Topology
 
 
@@ -27,7 +29,7 @@ class TimedRun(NamedTuple):
     """The times of a finished run on the chip `topology`: its latency, its path, and the work of its blocks.
 
     With `ops`, those of a workload, `latency_ps` has the kernels of the whole model: each op as often as the model has
-    it. `path` and `busy` count that way, too.
+    it. `path` and `busy` count that way, too. `hbm_gbs` is then the bandwidth of all HBM, None for none.
     """
 
     topology: Topology
@@ -35,6 +37,7 @@ class TimedRun(NamedTuple):
     where: Where
     usage: UsageTable
     ops: Sequence[OpResult] = ()
+    hbm_gbs: float | None = None
 
     @classmethod
     def of(cls, topology: Topology, result: RunResult, where: Where, usage: UsageTable) -> TimedRun:
@@ -42,7 +45,7 @@ class TimedRun(NamedTuple):
         ops = result.workload_ops
         if isinstance(ops, UnsetType) or not ops:
             return cls(topology, result.latency_ps, where, usage)
-        return cls(topology, model_kernels_ps(ops), where, usage, ops)
+        return cls(topology, model_kernels_ps(ops), where, usage, ops, result.bandwidth_gbs.get(MemorySpace.HBM))
 
     @property
     def path(self) -> Where:
@@ -70,14 +73,23 @@ class TimedRun(NamedTuple):
 
     @property
     def limits(self) -> list[BusyPart]:
-        """The parts whose work no run is shorter than. None where ops count unequally: no part's work is known by
-        op.
+        """The parts whose work no run is shorter than. Where ops count unequally, the work of parts by op is not known,
+        and only the weights and caches count, which pass through HBM once.
         """
-        return limits_of(self.busy, self.topology) if len({op.repeats for op in self.ops}) < 2 else []
+        if len({op.repeats for op in self.ops}) < 2:
+            return limits_of(self.busy, self.topology)
+        return self._through_hbm(sum(op.repeats * op.floor_nbytes for op in self.ops))
 
     def path_of(self, op: OpResult) -> Where:
         """Returns the path of the launches of *op*, once."""
         return launches_of(by_kind(self.where, self.topology), op.first_launch, op.end_launch)
+
+    def limits_of(self, op: OpResult) -> list[BusyPart]:
+        """Returns the parts whose work *op* cannot do in less time: its weights and caches pass through HBM once."""
+        return self._through_hbm(op.floor_nbytes)
+
+    def _through_hbm(self, nbytes: int) -> list[BusyPart]:
+        return [BusyPart("hbm", "HBM", int(nbytes / self.hbm_gbs * PS_PER_NS))] if self.hbm_gbs and nbytes else []
 
 
 def _times(launch: LaunchWhere, count: int) -> LaunchWhere:
