@@ -59,7 +59,7 @@ class ModelChange(Struct, frozen=True, kw_only=True):
 
 
 def op_changes(one: Side, other: Side) -> list[OpChange]:
-    """Returns the ops of both runs, in the order of the second, and then those that the first run alone has.
+    """Returns the ops of both runs, in the order of the second, and then the ones that the first run alone has.
 
     Returns none unless both are workloads.
     """

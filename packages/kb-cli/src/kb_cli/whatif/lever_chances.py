@@ -41,7 +41,7 @@ class TriedLever(Struct, frozen=True, kw_only=True):
     clause on the busiest block or link of the first lever in the finished run, "" where nothing was counted. `label` is
     the change in a few words, for tables.
 
-    Of a workload, all of these times are those of the kernels of the whole model. `op_bounds_ps` has the bound of each
+    Of a workload, all of these times count the kernels of the whole model. `op_bounds_ps` has the bound of each
     op once, by its path and the bytes of its weights and caches, and `ops_ps` its measured latency, as soon as there is
     one. Both are missing for any other benchmark. With `is_loose`, bounds take it that nobody waits for places at all.
     """
@@ -101,7 +101,7 @@ def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
 
 
 class _Looked(NamedTuple):
-    """The path, the busiest parts, those that limit a run, and path and limits of each op of a workload."""
+    """The path, the busiest parts, the parts that limit a run, and path and limits of each op of a workload."""
 
     path: Where
     busy: Sequence[BusyPart]

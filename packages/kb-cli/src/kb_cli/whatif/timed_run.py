@@ -28,7 +28,7 @@ from kb_topology import Topology
 class TimedRun(NamedTuple):
     """The times of a finished run on the chip `topology`: its latency, its path, and the work of its blocks.
 
-    With `ops`, those of a workload, `latency_ps` has the kernels of the whole model: each op as often as the model has
+    With `ops` of a workload, `latency_ps` has the kernels of the whole model: each op as often as the model has
     it. `path` and `busy` count that way, too. `hbm_gbs` is then the bandwidth of all HBM, None for none.
     """
 

@@ -74,7 +74,7 @@ class ShownOps(Struct, frozen=True, kw_only=True):
 
 
 def shown_ops(ops: Sequence[OpResult], most: int = MOST_OPS) -> ShownOps:
-    """Returns *ops* as those with rows of their own, and the others; where there are more than *most*, the costliest
+    """Returns *ops* as ops with rows of their own, and others; where there are more than *most*, the costliest
     have rows.
     """
     if len(ops) <= most:
@@ -85,7 +85,7 @@ def shown_ops(ops: Sequence[OpResult], most: int = MOST_OPS) -> ShownOps:
 
 
 def op_rows(ops: Sequence[OpResult], whole_ps: int, most: int = MOST_OPS) -> Iterator[tuple[str, ...]]:
-    """Yields the rows under `OP_HEADERS`, with the gaps last. Shares are those of *whole_ps*, and add up to 100 %.
+    """Yields the rows under `OP_HEADERS`, with the gaps last. Shares are parts of *whole_ps*, and add up to 100 %.
 
     Where more launches overlap than there are gaps, the last row takes time away.
     """
@@ -121,7 +121,7 @@ def work_rows(ops: Sequence[OpResult], most: int = MOST_OPS) -> Iterator[tuple[s
 
 
 def kind_rows(ops: Sequence[OpResult]) -> Iterator[tuple[str, ...]]:
-    """Yields the rows under `KIND_HEADERS`, the kind with most time in the model first. Shares are those of all
+    """Yields the rows under `KIND_HEADERS`, the kind with most time in the model first. Shares are parts of all
     kernels.
     """
     kinds: dict[str, list[OpResult]] = {}

@@ -70,7 +70,7 @@ def model_kernels_ps(ops: Sequence[OpResult]) -> int:
 
 
 class AlikeOps(NamedTuple):
-    """The `n_ops` ops of equal kind, work and time, such as those of equal blocks. The model has them `repeats` times,
+    """The `n_ops` ops of equal kind, work and time, such as ops of equal blocks. The model has them `repeats` times,
     all together.
     """
 
@@ -90,7 +90,7 @@ class AlikeOps(NamedTuple):
 
 
 def alike_ops(ops: Sequence[OpResult]) -> list[AlikeOps]:
-    """Returns *ops* with those that are alike together, the ones with most time in the model first."""
+    """Returns *ops*, ops that are alike together, the ones with most time in the model first."""
     groups: dict[tuple[str, int, int, int], list[OpResult]] = {}
     for op in ops:
         groups.setdefault((op.kind, op.latency_ps, op.flops, op.nbytes), []).append(op)
@@ -119,7 +119,7 @@ class ModelTimes(Struct, frozen=True, kw_only=True):
     `kernels_ps` adds up the kernels, and `gaps_ps` the times between them: each op brings the gaps in front of its
     launches as often as it stands in the model, and the answer to the last launch of the run counts once for each
     repeat of the run's first op. So `total_ps` of a model whose ops all stand in it N times is N times the time of the
-    run. `phase`, `items` and `unit` are those of the workload's step. `items_per_s` is None for a model without time.
+    run. `phase`, `items` and `unit` come from the workload's step. `items_per_s` is None for a model without time.
 
     `floor_ps` is the time in which all weights and caches, `floor_nbytes`, pass through all HBM of the chip once. It is
     None where the chip states no bandwidth, or the ops tell no such bytes; `floor_items_per_s` follows from it.

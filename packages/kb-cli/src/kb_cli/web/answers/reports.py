@@ -24,7 +24,7 @@ from kb_cli.whatif.lever_chances import TriedLever
 class WebOverview(Struct, frozen=True, kw_only=True):
     """The report of the run, called `name`, whose folder is `folder`.
 
-    Of a workload, `model` has the figures of the model, each a name and a text, and `tables` those of its ops.
+    Of a workload, `model` has the figures of the model, each a name and a text, and `tables` the tables of its ops.
     """
 
     name: str
