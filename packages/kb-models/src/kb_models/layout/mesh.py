@@ -106,7 +106,7 @@ class Mesh:
 
     @property
     def pes_per_cube(self) -> int:
-        """The number of PEs of each cube: programs of cube c are `c * pes_per_cube` and those that follow."""
+        """The number of PEs of each cube: programs of cube c are `c * pes_per_cube` and the next ones."""
         return len(self.cubes[0].pes)
 
     def ways(self, axis: str) -> int:

@@ -1,4 +1,4 @@
-"""Gather: gives each cube the whole of what other cubes have parts of, an all_gather."""
+"""Gather: gives each cube the whole of an activation of which cubes have parts, an all_gather."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Read: TypeAlias = Callable[[Value], Array]
 
 
 class Op(ABC):
-    """One op: its `name`, unique in a model, its `kind`, the values that it reads, and those that it writes.
+    """One op: its `name`, unique in a model, its `kind`, the values that it reads, and the values that it writes.
 
     `flops` are the operations of the algorithm, a multiply-add as two. `terms` is the length of the longest sum of f32
     behind an output, from which the default tolerance follows. `repeats` is how often the whole model has the op. An op

@@ -94,7 +94,7 @@ class Sum(Op):
         return {self.y.name: REFERENCES[self.function](self._sums(read)[0])}
 
     def tolerance(self, read: Read, expected: Any) -> dict[str, Array]:
-        """The default, and what the sum lost in f32 by the sizes of its terms, times the steepest slope."""
+        """The default, and the loss of the sum in f32 by the sizes of its terms, times the steepest slope."""
         lost = STEEPEST * len(self.terms_added) * 2.0**-24 * self._sums(read)[1]
         return {self.y.name: default_tolerance(expected[self.y.name], self.y.dtype) + lost}
 
