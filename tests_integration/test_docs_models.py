@@ -54,3 +54,8 @@ def test_a_model_and_an_op_of_another_package_run(tmp_path: Path) -> None:
         ("block0.up", 3),
         ("block0.squared", 3),
     ]
+
+
+def test_a_model_that_does_not_fit_is_refused_as_quoted(tmp_path: Path) -> None:
+    quoted = re.search(r"```text\n(error: .*)\n```", PAGE)[1]
+    assert kb(tmp_path, "run", "llama3-405b").stderr.strip() == quoted
