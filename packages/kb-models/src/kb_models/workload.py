@@ -23,14 +23,34 @@ from kb_models.ops import Op
 from kb_topology import Topology
 
 
-class _OpMemory:
-    """What an op read in the memory after the run, each value once."""
+class _OpCheck:
+    """What an op read and should have written, in the memory after the run: each value once for all of its outputs."""
 
-    def __init__(self, tensors: Tensors, memory: MemoryStore) -> None:
-        self._tensors, self._memory = tensors, memory
+    def __init__(self, op: Op, tensors: Tensors) -> None:
+        self._op, self._tensors = op, tensors
+        self._memory: MemoryStore | None = None
         self._read: dict[str, Array] = {}
+        self._expected: tuple[dict[str, Array], dict[str, Array]] | None = None
 
-    def __call__(self, value: Value) -> Array:
+    def expected(self, memory: MemoryStore) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The references and the allowed errors of all outputs, by name."""
+        self._look_at(memory)
+        if self._expected is None:
+            reference = self._op.reference(self._value)
+            self._expected = reference, self._op.tolerance(self._value, reference)
+        return self._expected
+
+    def factors(self, memory: MemoryStore) -> tuple[Array, Array] | None:
+        """The factors of an op that is a product."""
+        self._look_at(memory)
+        return self._op.factors(self._value)
+
+    def _look_at(self, memory: MemoryStore) -> None:
+        if memory is not self._memory:
+            self._memory, self._read, self._expected = memory, {}, None
+
+    def _value(self, value: Value) -> Array:
+        assert self._memory is not None, "a memory comes first"
         if value.name not in self._read:
             self._read[value.name] = self._tensors.read(self._memory, value)
         return self._read[value.name]
@@ -39,9 +59,9 @@ class _OpMemory:
 class OpOutput(WorkloadOutput):
     """A value that an op wrote."""
 
-    def __init__(self, op: Op, value: Value, tensors: Tensors) -> None:
+    def __init__(self, op: Op, value: Value, tensors: Tensors, check: _OpCheck) -> None:
         self.name, self.shape, self.dtype, self.flops = value.name, value.shape, value.dtype, op.flops
-        self._op, self._value, self._tensors = op, value, tensors
+        self._value, self._tensors, self._check = value, tensors, check
 
     def read(self, memory: MemoryStore) -> Array:
         """The whole value; all copies are compared."""
@@ -59,13 +79,12 @@ class OpOutput(WorkloadOutput):
 
     def expected(self, memory: MemoryStore) -> tuple[Array, Array]:
         """The op's reference and tolerance on what it read."""
-        read = _OpMemory(self._tensors, memory)
-        reference = self._op.reference(read)
-        return reference[self.name], self._op.tolerance(read, reference)[self.name]
+        references, allowed = self._check.expected(memory)
+        return references[self.name], allowed[self.name]
 
     def factors(self, memory: MemoryStore) -> tuple[Array, Array] | None:
         """The factors of an op that is a product."""
-        return self._op.factors(_OpMemory(self._tensors, memory))
+        return self._check.factors(memory)
 
 
 class OpsWorkload(Workload[Any]):
@@ -138,8 +157,9 @@ class OpsWorkload(Workload[Any]):
         """The values that the ops wrote."""
         assert self._tensors is not None, "run comes first"
         for op in self._made:
+            check = _OpCheck(op, self._tensors)
             for value in op.writes:
-                yield OpOutput(op, value, self._tensors)
+                yield OpOutput(op, value, self._tensors, check)
 
     def flops(self, p: Any) -> int:
         """The operations of all ops."""
