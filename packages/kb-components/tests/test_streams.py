@@ -359,3 +359,27 @@ def test_freeing_a_tensor_waits_for_the_launches_that_use_it(host):
     pending = chip.launch(loads, a, pes=[0], stream=chip.stream())
     chip.free(a)
     assert pending.is_done
+
+
+def test_an_interrupt_ends_all_streams(host):
+    chip = host()
+    (a,) = tensors(chip, "a")
+    ended = []
+
+    def waits(tl, a):
+        try:
+            loads(tl, a, 50)
+        finally:
+            ended.append("waits")
+
+    def interrupts(tl, a):
+        tl.load(a)
+        raise KeyboardInterrupt
+
+    chip.launch(waits, a, pes=[0], stream=chip.stream())
+    chip.launch(interrupts, a, pes=[1], stream=chip.stream())
+    with pytest.raises(KeyboardInterrupt):
+        chip.synchronize()
+    assert ended == ["waits"]
+    with pytest.raises(KbError, match="a call after one that failed or got stuck"):
+        chip.launch(loads, a, pes=[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 
 from msgspec.structs import replace
 
@@ -90,7 +90,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
         self._free_ps = 0
         self._sent = 0
         self._open: dict[int, _Open] = {}
-        self._streams: dict[int, deque[Request]] = {}
+        self._streams: dict[int | None, deque[Request]] = {}
 
     @property
     def stream_depth(self) -> int:
@@ -144,24 +144,19 @@ class CommandDispatcher(ComponentBase[SpecT]):
 
     def _dispatch(self, request: Request) -> None:
         """Passes *request* on, or keeps it while an earlier launch of its stream is under way."""
-        queue = self._queue_of(request.message)
-        if queue is not None:
+        if _waits_in_stream(request.message):
+            queue = self._streams.setdefault(request.message.stream, deque())
             queue.append(request)
             if len(queue) > 1:
                 return
         self._pass_on(request)
 
-    def _queue_of(self, message: HostMessage) -> deque[Request] | None:
-        """The launches of the stream of *message*; None for another message, and for a launch that has its start."""
-        if not isinstance(message, KernelLaunch) or message.stream is None or message.target_start_ps is not None:
-            return None
-        return self._streams.setdefault(message.stream, deque())
-
     def _respond(self, request: Request, refusal: Refusal | None) -> None:
         """Answers *request*, and passes on the launch of its stream that waits for the answer."""
         respond(self, request, refusal)
-        message, queue = request.message, self._queue_of(request.message)
-        if queue is not None and isinstance(message, KernelLaunch) and message.stream is not None:
+        message = request.message
+        if _waits_in_stream(message):
+            queue = self._streams[message.stream]
             queue.popleft()
             if queue:
                 self._pass_on(queue[0])
@@ -170,8 +165,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
 
     def _pass_on(self, request: Request) -> None:
         message, directory = request.message, self.context.directory
-        of_stream = self._queue_of(message) is not None
-        if of_stream and isinstance(message, KernelLaunch) and directory.on_dispatch is not None:
+        if directory.on_dispatch is not None and _waits_in_stream(message):
             directory.on_dispatch(message)
         try:
             message = self.stamped(message)
@@ -192,6 +186,11 @@ class CommandDispatcher(ComponentBase[SpecT]):
         if isinstance(receiver, CommandDispatcher):
             return way_ps + receiver.overhead_ps() + receiver.reach_ps(part.message)
         return way_ps
+
+
+def _waits_in_stream(message: HostMessage) -> TypeGuard[KernelLaunch]:
+    """Whether *message* is a launch of a stream that has no start yet, so that this block is the first on its way."""
+    return isinstance(message, KernelLaunch) and message.stream is not None and message.target_start_ps is None
 
 
 def respond(block: ComponentBase[Any], request: Request, refusal: Refusal | None = None) -> None:

@@ -37,6 +37,7 @@ class ExactCheck:
         self._engine = engine
         self._other = other
         self._twins: list[tuple[StreamCall, StreamCall]] = []
+        self._twin_of: dict[int, StreamCall] = {}
         self.n_launches = 0
 
     def before_launch(self) -> None:
@@ -64,7 +65,8 @@ class ExactCheck:
 
     def added(self, call: StreamCall, add: Callable[[Any], StreamCall]) -> None:
         """Makes *call* of a stream again: *add* does it on the engine that it gets."""
-        self._twins.append((call, add(self._other)))
+        twin = self._twin_of[call.number] = add(self._other)
+        self._twins.append((call, twin))
 
     def streams_ran(self, call: StreamCall | None, is_idle: bool) -> None:
         """Has the calls of streams made again up to the end of *call*, or of all calls. *is_idle* says that all have
@@ -72,7 +74,7 @@ class ExactCheck:
 
         Raises KbError where times differ, and where all calls have ended and something else differs.
         """
-        twin = next((other for one, other in self._twins if one is call), None)
+        twin = None if call is None else self._twin_of[call.number]
         with redirect_stdout(StringIO()):
             try:
                 self._other.wait_for(twin)
@@ -156,6 +158,7 @@ class ExactCheck:
     def rebased(self, writer: LogWriter | None) -> None:
         """Begins anew on the other engine, too, with a log of its own if there is a *writer*."""
         store = self._engine.memory.store.snapshot()
+        self._twin_of.clear()
         self._other.rebase(store, None if writer is None else MemoryLogWriter())
 
     def closed(self, log: OpLog | LogSummary | None) -> None:

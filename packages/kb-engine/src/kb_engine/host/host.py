@@ -528,7 +528,8 @@ class Host(CollectiveCalls, StreamCalls):
         except UnwrittenLoadError as error:
             self._name_element(error)
             raise
-        self._launched(self._n_launches, result)
+        self.launches.append(result)  # all launches of streams have ended before
+        self._ended.append(self._n_launches)
         self._n_launches += 1
         return result
 

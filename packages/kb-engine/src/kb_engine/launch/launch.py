@@ -132,6 +132,7 @@ class Launch(ABC):
         *response_ps*."""
         starts = {pe_id: self._start_ps[pe_id] for pe_id in self.pe_ids}
         first = min(starts, key=starts.__getitem__)
+        due_ps = {pe: self._due_ps(pe) for pe in self.pe_ids} if self._free_ps else self._target_ps
         return LaunchResult(
             call_ps=call_ps,
             target_start_ps=min(self._target_ps.values()),
@@ -140,7 +141,7 @@ class Launch(ABC):
             response_ps=response_ps,
             pe_start_ps=starts,
             pe_end_ps={pe_id: self._end_ps[pe_id] for pe_id in self.pe_ids},
-            late_ps={pe: late for pe, start in starts.items() if (late := start - self._due_ps(pe))},
+            late_ps={pe: late for pe, start in starts.items() if (late := start - due_ps[pe])},
             programs=self._programs(),
             grid=self.grid_sizes,
             startup_ps=self._startup_ps[first],
