@@ -1,7 +1,7 @@
 """Whether a model fits a chip, and the layout that a model gets where the user gives none."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -61,11 +61,13 @@ def test_a_slice_holds_the_weights_of_all_blocks_and_the_activations_of_those_th
     assert (found.capacity, found.fits) == (2 * GIB, True)
 
 
-def refusal(nbytes: Mapping[str, float], form: str = "same", batch: int = 1, **mesh: Any) -> str:
+def refusal(
+    nbytes: Mapping[str, float], forms: Sequence[str] = ("int8", "int4", "fp8"), batch: int = 1, **mesh: Any
+) -> str:
     made = Mesh([[[0]] * mesh.get("cubes", 1)] * mesh.get("sips", 1), parse_map(mesh.get("layout", "none")))
     of_slice: Any = {role: int(size * GIB) for role, size in nbytes.items()}
     with pytest.raises(BenchmarkError) as caught:
-        check_fit("m", Held("sip0.cube0.hbm0", of_slice, 2 * GIB), made, form, batch)
+        check_fit("m", Held("sip0.cube0.hbm0", of_slice, 2 * GIB), made, forms, batch)
     return str(caught.value)
 
 
@@ -75,7 +77,7 @@ def test_a_model_that_does_not_fit_is_refused_with_what_would_fit() -> None:
         "take weights=fp8 or int8 or int4; shard over 2 SIPs, of which this chip has 1"
     )
     assert refusal({"weight": 7.5}).endswith("; take weights=int4; shard over 4 SIPs, of which this chip has 1")
-    assert refusal({"weight": 7.5}, form="int8").endswith("2.0 GiB; shard over 4 SIPs, of which this chip has 1")
+    assert refusal({"weight": 7.5}, forms=()).endswith("2.0 GiB; shard over 4 SIPs, of which this chip has 1")
     assert refusal({"weight": 1, "cache": 4}, batch=8).endswith(
         "(cache 4.0, weights 1.0), needs at most 2.0 GiB; a batch of 2 fits; shard over 3 SIPs, of which this chip "
         "has 1"
@@ -86,7 +88,7 @@ def test_a_model_that_does_not_fit_is_refused_with_what_would_fit() -> None:
 
 
 def test_a_model_that_fits_is_not_refused() -> None:
-    check_fit("m", Held("hbm0", {"weight": 2 * GIB}, 2 * GIB), Mesh([[[0]]], {}), "same", 1)
+    check_fit("m", Held("hbm0", {"weight": 2 * GIB}, 2 * GIB), Mesh([[[0]]], {}), (), 1)
 
 
 def chosen(axes: Mapping[str, int], sips: int, cubes: int, batch: int, fits: Callable[[Layout], bool]) -> str:

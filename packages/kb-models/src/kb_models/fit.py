@@ -69,10 +69,10 @@ def fullest_slice(ops: Sequence[Op], mesh: Mesh, topology: Topology, kept: Colle
     return max(every, key=lambda each: each.total / each.capacity)
 
 
-def check_fit(name: str, held: Held, mesh: Mesh, form: str, batch: int) -> None:
+def check_fit(name: str, held: Held, mesh: Mesh, forms: Sequence[str], batch: int) -> None:
     """Raises BenchmarkError where *held*, the fullest slice, is too small for the model *name*, with what would fit.
 
-    *form* is that of the weights, and *batch* the number of sequences.
+    *forms* are smaller forms that the weights may have, and *batch* is the number of sequences.
     """
     if held.fits:
         return
@@ -82,16 +82,18 @@ def check_fit(name: str, held: Held, mesh: Mesh, form: str, batch: int) -> None:
         if nbytes >= _GIB // 100
     )
     got = f"{_gib(held.total)} GiB in {held.slice_name} ({listed})"
-    raise BenchmarkError(name, got, f"at most {_gib(held.capacity)} GiB", "; ".join(_ways_out(held, mesh, form, batch)))
+    raise BenchmarkError(
+        name, got, f"at most {_gib(held.capacity)} GiB", "; ".join(_ways_out(held, mesh, forms, batch))
+    )
 
 
-def _ways_out(held: Held, mesh: Mesh, form: str, batch: int) -> Iterator[str]:
+def _ways_out(held: Held, mesh: Mesh, forms: Sequence[str], batch: int) -> Iterator[str]:
     weights, room = held.nbytes.get("weight", 0), held.capacity
     per_sequence = (held.total - weights) / batch
     if weights < room and batch > 1 and room - weights >= per_sequence:
         yield f"a batch of {int((room - weights) // per_sequence)} fits"
-    smaller = [each for each, share in _SHARES.items() if weights * share + held.total - weights <= room]
-    if form == "same" and smaller:
+    smaller = [each for each in _SHARES if each in forms and weights * _SHARES[each] + held.total - weights <= room]
+    if smaller:
         yield f"take weights={' or '.join(smaller)}"
     split = [axis for axis in mesh.layout if axis not in ("batch", "tokens")]
     if mesh.n_sips > 1 and not all("sip" in mesh.layout[axis] for axis in split):

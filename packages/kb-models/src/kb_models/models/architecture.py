@@ -10,7 +10,7 @@ from kb_engine import WorkloadStep
 from kb_models.layout import Layout, cut
 from kb_models.models.builder import Builder
 from kb_models.models.config import ConfigKeys
-from kb_models.models.params import ModelParams, Phase
+from kb_models.models.params import ModelParams, Phase, Weights
 
 
 class Architecture(ABC):
@@ -18,12 +18,13 @@ class Architecture(ABC):
 
     `phases` are those that the model has, the first one by default. `layers` is the number of equal blocks, of which a
     run simulates `ModelParams.layers`; 1 for a model that is always simulated whole. `positions` is the most tokens of
-    a sequence, None for any number.
+    a sequence, None for any number. `forms` are the forms of weights in memory that its ops take.
     """
 
     phases: ClassVar[tuple[Phase, ...]] = ("decode", "prefill")
     layers: int = 1
     positions: int | None = None
+    forms: ClassVar[tuple[Weights, ...]] = ("same", "int8", "int4", "fp8")
 
     @abstractmethod
     def __init__(self, keys: ConfigKeys) -> None:

@@ -23,6 +23,9 @@ def check_params(model: Architecture, p: ModelParams, name: str) -> None:
     if p.phase not in model.phases:
         needs = " or ".join(model.phases)
         raise BenchmarkError(f"{name}: phase", p.phase, needs, _NOT_BUILT.get(p.phase.lower(), ""))
+    if p.weights not in model.forms:
+        fix = "its ops have no kernels for smaller weights"
+        raise BenchmarkError(f"{name}: weights", p.weights, " or ".join(model.forms), fix)
     if p.layers > model.layers:
         raise BenchmarkError(f"{name}: layers", str(p.layers), f"at most {model.layers}, the blocks of the model")
     name_of_length, length = ("tokens", p.tokens) if p.phase == "prefill" else ("context", p.context)

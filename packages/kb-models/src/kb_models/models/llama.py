@@ -7,13 +7,14 @@ Qwen Team, arXiv 2412.15115.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from kb_models.layout import Value
 from kb_models.models.architecture import Architecture
 from kb_models.models.attention import attend, last_norm, projected
 from kb_models.models.builder import Builder
 from kb_models.models.config import ConfigKeys
-from kb_models.models.params import ModelParams
+from kb_models.models.params import ModelParams, Weights
 from kb_models.models.rotation import Rotation
 from kb_models.ops import Heads
 
@@ -115,6 +116,8 @@ class Qwen2(Llama):
 
 class Mixtral(Mistral):
     """Mixtral: Llama with experts in place of the MLP."""
+
+    forms: ClassVar[tuple[Weights, ...]] = ("same",)
 
     def __init__(self, keys: ConfigKeys) -> None:
         super().__init__(keys)
