@@ -8,7 +8,7 @@ Prints, for each op of each case, whether it is right, its time, the shares of t
 the GEMM arrays, the seconds that the case took, and the most memory so far. Exits with 1 when an op is wrong.
 
 The sizes are those of Llama-3-8B, and 8 experts of Mixtral-8x7B, which have the same widths. Sources: the
-configurations of `Meta-Llama-3-8B` and `Mixtral-8x7B-v0.1`.
+configurations of `Meta-Llama-3-8B` and `Mixtral-8x7B-v0.1`. Convolutions are those of ResNet-50, for 1 and 8 images.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kb_messages import DType
 from kb_models import OpsWorkload
 from kb_models.layout import Mesh, Value, parse_map
 from kb_models.models.builder import Builder
-from kb_models.ops import Op
+from kb_models.ops import Op, Window
 from kb_topology import Topology, load_topology
 
 TOPOLOGIES: Final = Path(__file__).parents[2] / "topologies"
@@ -86,6 +86,31 @@ def cube_cases(rows: int) -> dict[str, Case]:
     }
 
 
+WINDOWS: Final = {
+    "stem": (224, 3, 64, 7, 2),
+    "stage1": (56, 64, 64, 3, 1),
+    "stage2": (28, 128, 128, 3, 1),
+    "stage3": (14, 256, 256, 3, 1),
+    "stage4": (7, 512, 512, 3, 1),
+    "halves": (56, 256, 512, 1, 2),
+    "expands": (7, 512, 2048, 1, 1),
+}
+"""Convolutions of ResNet-50: the side of the image, channels, filters, and the side and stride of the window. Source:
+He et al., arXiv 1512.03385, table 1."""
+
+
+def image_cases(images: int) -> dict[str, Case]:
+    """Convolutions of ResNet-50 over so many *images*."""
+
+    def case(side: int, channels: int, n: int, taps: int, stride: int) -> Case:
+        window = Window.of(taps, stride, taps // 2)
+        return Case(
+            lambda m: m.convolution("conv", m.images("x", images, side, side, channels), n, window), "pixels=cube"
+        )
+
+    return {f"{name}_of_{images}": case(*sizes) for name, sizes in WINDOWS.items()}
+
+
 CASES: Final[dict[str, Case]] = {
     **linear_cases(8),
     **linear_cases(512),
@@ -94,6 +119,8 @@ CASES: Final[dict[str, Case]] = {
     "head8": Case(lambda m: m.head("head", x(m, 8, HIDDEN), VOCAB)),
     **cube_cases(8),
     **cube_cases(512),
+    **image_cases(1),
+    **image_cases(8),
 }
 
 
