@@ -9,6 +9,7 @@ the GEMM arrays, the seconds that the case took, and the most memory so far. Exi
 
 The sizes are those of Llama-3-8B, and 8 experts of Mixtral-8x7B, which have the same widths. Sources: the
 configurations of `Meta-Llama-3-8B` and `Mixtral-8x7B-v0.1`. Convolutions are those of ResNet-50, for 1 and 8 images.
+Cases of attention say their heads.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from kb_messages import DType
 from kb_models import OpsWorkload
 from kb_models.layout import Mesh, Value, parse_map
 from kb_models.models.builder import Builder
-from kb_models.ops import Op, Window
+from kb_models.models.rotation import Rotation
+from kb_models.ops import Heads, Op, Window, normal
 from kb_topology import Topology, load_topology
 
 TOPOLOGIES: Final = Path(__file__).parents[2] / "topologies"
 HBM_GBS, PEAK_TFLOPS = 16 * 819.2, 128 * 8.192
 """The bandwidth of HBM and the peak in f16 of one_sip."""
 HIDDEN, MLP, VOCAB = 4096, 14336, 128256
+HEADS: Final = Heads(heads=32, kv_heads=8, head_dim=128)
 Build = Callable[[Builder], object]
 
 
@@ -111,6 +114,59 @@ def image_cases(images: int) -> dict[str, Case]:
     return {f"{name}_of_{images}": case(*sizes) for name, sizes in WINDOWS.items()}
 
 
+def attention_inputs(m: Builder, rows: int, heads: Heads, axis: str = "batch") -> tuple[Value, Value, Value]:
+    """Queries, keys and values as projections leave them, with whole heads in each cube."""
+    found = []
+    for name, count, columns in (("q", heads.heads, "heads"), ("k", heads.kv_heads, "kv_heads")):
+        shape, axes = (rows, count * heads.head_dim), (axis, columns)
+        parts = m.mesh.parts(shape, axes, (1, heads.head_dim))
+        content = normal(shape, 1.0, m.dtype)
+        for each in (name, "v")[: 1 + (name == "k")]:
+            value = Value(name=each, shape=shape, dtype=m.dtype, parts=parts, axes=axes, content=content)
+            found.append(value)
+    return found[0], found[1], found[2]
+
+
+def decode(batch: int, context: int, heads: Heads = HEADS, page: int = 0) -> Case:
+    """A new token for each of *batch* sequences of *context* keys."""
+    return Case(
+        lambda m: m.decode_attention(
+            "decode", attention_inputs(m, batch, heads), heads, context, rotation=Rotation(), page=page
+        )
+    )
+
+
+def prefill(sequences: int, tokens: int, heads: Heads = HEADS, causal: bool = True) -> Case:
+    """All tokens of *sequences* sequences; causal ones have rotary positions."""
+    rotation = Rotation() if causal else None
+    return Case(
+        lambda m: m.prefill_attention(
+            "prefill",
+            attention_inputs(m, sequences * tokens, heads),
+            heads,
+            sequences,
+            causal=causal,
+            rotation=rotation,
+        )
+    )
+
+
+ATTENTION_CASES: Final[dict[str, Case]] = {
+    "decode1": decode(1, 4096),
+    "decode8": decode(8, 4096),
+    "decode8_paged": decode(8, 4096, page=16),
+    "decode64": decode(64, 1024),
+    "decode8_one_key_head": decode(8, 4096, Heads(heads=32, kv_heads=1, head_dim=128)),
+    "decode8_all_key_heads": decode(8, 1024, Heads(heads=32, kv_heads=32, head_dim=128)),
+    "prefill512": prefill(1, 512),
+    "prefill1500": prefill(1, 1500),
+    "prefill_bert": prefill(2, 512, Heads(heads=16, kv_heads=16, head_dim=64), causal=False),
+    "prefill_vit": prefill(8, 257, Heads(heads=16, kv_heads=16, head_dim=80), causal=False),
+    "prefill_gemma": prefill(1, 1500, Heads(heads=16, kv_heads=1, head_dim=256)),
+}
+"""Sequences and tokens of Llama-3-8B, one key head and as many as query heads, and heads of 64, 80 and 256 elements."""
+
+
 CASES: Final[dict[str, Case]] = {
     **linear_cases(8),
     **linear_cases(512),
@@ -121,6 +177,7 @@ CASES: Final[dict[str, Case]] = {
     **cube_cases(512),
     **image_cases(1),
     **image_cases(8),
+    **ATTENTION_CASES,
 }
 
 
