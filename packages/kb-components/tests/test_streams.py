@@ -383,3 +383,25 @@ def test_an_interrupt_ends_all_streams(host):
     assert ended == ["waits"]
     with pytest.raises(KbError, match="a call after one that failed or got stuck"):
         chip.launch(loads, a, pes=[0])
+
+
+def test_programs_are_skipped_while_one_launch_is_alone(chip_host):
+    def adds(tl, a, b):
+        rows = slice(16 * tl.program_id(), 16 * tl.program_id() + 16)
+        tl.store(b[rows], tl.load(a[rows]) + 1)
+
+    skipped = []
+    for launches in ("without a stream", "of one stream", "beside a launch"):
+        chip = chip_host()
+        a = chip.tensor("a", np.zeros((16 * 300, 16), np.float16), "f16", slices=[0])
+        b, c = (chip.empty(name, (16 * 300, 16), "f16", slices=[0]) for name in "bc")
+        stream = None if launches == "without a stream" else chip.stream()
+        for _ in range(2):
+            chip.launch(adds, a, b, pes=[0], grid=300, stream=stream)
+            if launches == "beside a launch":
+                chip.launch(loads, c, 0, pes=[0], stream=chip.stream())
+        chip.synchronize()
+        skipped.append(chip.engine.work.skipped_programs)
+    alone, in_stream, beside = skipped
+    assert alone == in_stream > 500
+    assert beside < alone

@@ -1,6 +1,7 @@
 """Runs with streams: the table by stream, the latency of launches that overlap, and tracks of traces and pages."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from kb_cli.benchmark import bundled
 from kb_cli.report.elements.stream_tables import stream_tables
 from kb_cli.run.base.result import LaunchTimes
 from kb_cli.run.observe.kernel_time import kernel_ps
+from kb_cli.run.saving.outcome_result import launch_times
 from kb_cli.trace.slices import launch_slices
 from kb_cli.trace.stream_slices import stream_slices
 from kb_cli.trace.tracks import Slices
+from kb_cli.web.run_timeline import RunTimeline
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, LaunchResult, TensorRef
 from kb_topology import Topology, load_topology
@@ -94,3 +97,21 @@ def test_a_log_without_streams_has_no_such_slices(one_sip: Topology) -> None:
     host = Host(Engine(one_sip, MemoryLogWriter()))
     host.launch(lambda tl: None, pes=[0])
     assert stream_slices(host.engine.close_log()) is None
+
+
+def test_a_page_has_lanes_of_streams_and_paths_that_overlap(one_sip: Topology, tmp_path: Path) -> None:
+    host = Host(Engine(one_sip, MemoryLogWriter()))
+    x = host.tensor("x", np.zeros((64, 64), np.float16), "f16", cube=0)
+    for stream in (host.stream(), host.stream()):
+        host.launch(loads, x, 20, pes=[stream.number], stream=stream)
+        host.launch(loads, x, 1, pes=[0], stream=stream)
+    host.synchronize()
+    timeline = RunTimeline(tmp_path, host.engine.close_log(), [launch_times(each) for each in host.launches])
+    assert "waits" not in timeline.tables
+    lanes = {place.title for place in timeline.table("launches").slices.places}
+    assert {"stream 0: kernels", "stream 1: kernels"} <= lanes
+    paths = timeline.table("path").slices
+    for track in range(len(paths.places)):
+        mine = np.flatnonzero(paths.track == track)
+        assert (paths.start_ps[mine][1:] >= paths.end_ps[mine][:-1]).all()
+    assert len(paths.places) > 1

@@ -99,7 +99,7 @@ class EngineStreams:
         self._work = work
         self._limits = limits
         self._raise_stuck = stuck
-        self.n_restarts = 0
+        self.n_restarts = self._n_running = 0
         self._open: dict[int, _Launching] = {}
         self._events: dict[int, HostEvent] = {}
         overhead_ps = (lambda: 0) if built.host_calls is None else built.host_calls.port.overhead_ps
@@ -254,12 +254,13 @@ class EngineStreams:
     def _dispatch(self, launching: _Launching) -> None:
         """Makes the launch, and gives it its turn on each PE."""
         listeners, under_way = self._session.listeners, self._session.under_way
-        if not any(each.made is not None for each in self._open.values()):
+        if not self._n_running:
             if listeners.on_launch is not None:
                 listeners.on_launch()
             self._work.begins()
             for number in [number for number, launch in self._launches.items() if not launch.unfinished]:
                 del self._launches[number]
+        self._n_running += 1
         under_way.begin()
         if under_way.is_one and self._wing is not None:
             self._wing.launch_begins(len(launching.request.pes))
@@ -278,7 +279,8 @@ class EngineStreams:
         session.under_way.end()
         del self._open[number]
         self._work.ended(launching.request.call.kernel, made.ended(), launch.exchange.is_used)
-        if any(each.made is not None for each in self._open.values()):
+        self._n_running -= 1
+        if self._n_running:
             self._work.begins()
         elif session.listeners.on_launched is not None:
             session.listeners.on_launched()
