@@ -82,7 +82,7 @@ class TimedRun(NamedTuple):
 
     def path_of(self, op: OpResult) -> Where:
         """Returns the path of the launches of *op*, once."""
-        return launches_of(by_kind(self.where, self.topology), op.first_launch, op.end_launch)
+        return by_kind(launches_of(self.where, op.first_launch, op.end_launch), self.topology)
 
     def limits_of(self, op: OpResult) -> list[BusyPart]:
         """Returns the parts whose work *op* cannot do in less time: its weights and caches pass through HBM once."""
