@@ -91,6 +91,12 @@ def test_filters_that_do_not_divide_over_cubes_and_pes() -> None:
     check_ops(cubes(1, 2), "channels=cube", convolution(1, 5, 7, 6, 9, WINDOWS["whole"]))
 
 
+@pytest.mark.parametrize("window", ["3x3", "point"])
+def test_outputs_that_do_not_divide_over_cubes_and_pes(window: str) -> None:
+    """9 outputs over 2 cubes: 4 and 5 outputs, so that a PE of one cube has one and its counterpart has none."""
+    check_ops(cubes(1, 2), "pixels=cube", convolution(1, 3, 3, 20, 1, WINDOWS[window]))
+
+
 def test_the_reference_is_the_definition() -> None:
     window, built = WINDOWS["sides"], {}
 

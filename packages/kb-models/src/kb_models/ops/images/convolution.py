@@ -260,7 +260,7 @@ class ImageConvolution(Op):
         start, stop = self._filters(cube, j)
         filters, channels = self.y.shape[1] // self.groups, self.images.channels // self.groups
         outputs = cut(part.shape[0], self.grid.down, i)
-        for rows in even(*outputs, most(cube, outputs[1] - outputs[0])):
+        for rows in even(*outputs, max(1, most(cube, outputs[1] - outputs[0]))):
             for group in range(start // filters, -(-stop // filters)):
                 span = max(start, group * filters), min(stop, (group + 1) * filters)
                 inputs = slice(group * channels, (group + 1) * channels)
