@@ -9,7 +9,7 @@ import pytest
 from python_copies import kb, python
 
 PAGE = (Path(__file__).parents[1] / "docs" / "models.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+COMMANDS = re.findall(r"^kb run .*$", "".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)), re.MULTILINE)
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 ENTRY_POINTS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 TINY = {"model_type": "squares", "hidden_size": 96, "num_hidden_layers": 6}
