@@ -112,7 +112,8 @@ from kb_topology import load_topology
     help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
 @lever_option(
-    "After the run, measure up to N values of the chip that would gain most, within 30 s; each launches BENCH again. 0 "
+    "After the run, measure up to N values of the chip that would gain most, within 30 s, or 600 s for a model; "
+    "each launches BENCH again. 0 "
     "and none measure none.  [default: as many as are measured in the time of the run; none with --json and --shapes]"
 )
 @limit_options
@@ -229,7 +230,8 @@ def _run_and_print(setup: Setup, place: tuple[Path, Policy, Path | None], most: 
     began_s, found = thread_time(), None
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         finished = run_once(setup, *place)
-    budget = Budget(work_s=max(thread_time() - began_s, LEAST_S)) if most is None else Budget()
+    asked = Budget.asked(setup.workload is not None)
+    budget = Budget(work_s=max(thread_time() - began_s, LEAST_S)) if most is None else asked
     try:
         if most or (most is None and not as_json):
             found = _levers(setup, finished, (budget, most))

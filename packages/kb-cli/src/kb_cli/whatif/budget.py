@@ -8,6 +8,9 @@ from kb_engine.observe import Observer
 
 MOST_S = 30.0
 """The longest time for measuring, in seconds."""
+MOST_WORKLOAD_S = 600.0
+"""The longest time for measuring levers of a workload that were asked for, in seconds. A block of a model takes some
+10 s on two cores. Source: assumed."""
 LEAST_S = 2.0
 """The shortest time for measuring after a run without being asked, in seconds. Most runs need less to settle."""
 REPORT_S = 0.5
@@ -23,6 +26,11 @@ class Budget:
     def __init__(self, within_s: float = MOST_S, work_s: float | None = None) -> None:
         self._end_s = perf_counter() + within_s
         self._work_end_s = None if work_s is None else thread_time() + work_s
+
+    @classmethod
+    def asked(cls, is_workload: bool) -> Budget:
+        """Returns the budget for levers that a user asked for."""
+        return cls(MOST_WORKLOAD_S if is_workload else MOST_S)
 
     @property
     def is_short(self) -> bool:

@@ -7,6 +7,7 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 import click
+from msgspec import UnsetType
 
 from kb_cli.report.data.run_report import TimeReport, make_report, with_known_levers, with_levers, without_levers
 from kb_cli.report.data.run_source import RunSource, read_run_source
@@ -37,7 +38,8 @@ _ENDINGS = (".html", ".htm")
     help="Write one HTML file that needs no network. An existing file is overwritten.",
 )
 @lever_option(
-    "Measure up to N values of the chip that would gain most, within 30 s. This runs bench.py of RUN. 0 and none tell "
+    "Measure up to N values of the chip that would gain most, within 30 s, or 600 s for a model. "
+    "This runs bench.py of RUN. 0 and none tell "
     "none.  [default: as far as half a second goes for a bundled benchmark; for any other, those measured before]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
@@ -72,7 +74,8 @@ def _with_levers(report: TimeReport, source: RunSource, most: int | None, as_jso
     """Adds levers to *report*. Where none were asked for (*most* is None), an error becomes a note."""
     if most is None and not source.is_of_kb:
         return with_known_levers(report, source)
-    budget = Budget(work_s=REPORT_S) if most is None else Budget()
+    is_workload = not isinstance(report.workload_ops, UnsetType)
+    budget = Budget(work_s=REPORT_S) if most is None else Budget.asked(is_workload)
     printing = redirect_stdout(sys.stderr) if as_json else nullcontext()  # of the benchmark, as it is imported
     try:
         with printing, RunProgress() as progress:
