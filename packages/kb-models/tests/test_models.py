@@ -139,3 +139,12 @@ def test_experts_alone_bring_their_router() -> None:
 
 def test_a_layout_that_is_named_is_kept_as_it_is() -> None:
     assert parse_map("none") == {}
+
+
+def test_the_floor_of_a_mixture_has_the_experts_that_rows_choose() -> None:
+    """By hand: of 4 experts, 3 rows that choose 2 miss one with (1 - 2 / 4)^3 = 1 / 8."""
+    planned = kb_models.model(CONFIGS["mixtral"])()
+    planned.prepare(planned.Params(**DECODE), chip("one_cube"), 0)
+    experts = next(op for op in planned._made if op.kind == "experts")
+    assert experts.floor_nbytes == 4 * 3 * 64 * 160 * 2 * 7 // 8
+    assert experts.nbytes > experts.floor_nbytes

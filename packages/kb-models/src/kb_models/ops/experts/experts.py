@@ -40,7 +40,7 @@ class Experts(Op):
 
     def __init__(self, name: str, mesh: Mesh, x: Value, ids: Value, shares: Value, n_experts: int, mlp: int) -> None:
         rows, width = x.shape
-        self.x, self.ids, self.shares, self.mesh = x, ids, shares, mesh
+        self.x, self.ids, self.shares, self.mesh, self._n_experts = x, ids, shares, mesh, n_experts
         self._places = places_of(mesh, x, n_experts, mlp)
         experts, columns = expert_levels(mesh)
         self.is_partial = not experts and bool(columns) and all(len(each.sources) == 1 for each in self._places)
@@ -69,6 +69,22 @@ class Experts(Op):
         )
         self.flops = 6 * rows * ids.shape[1] * width * mlp
         super().__init__(name, (x, ids, shares, self.w1, self.w3, self.w2), (self.y,))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all values, with the weights of the experts that rows choose, as `floor_nbytes` has them."""
+        return super().nbytes - sum(value.nbytes for value in (self.w1, self.w3, self.w2)) + self.floor_nbytes
+
+    @property
+    def floor_nbytes(self) -> int:
+        """The bytes of the weights of the experts that rows choose: the mean where all choices are as likely.
+
+        The numbers are known only when the router has run. A row chooses k of n experts, so r rows choose
+        n (1 - (1 - k / n)^r) of them on average.
+        """
+        rows, chosen = self.ids.shape
+        missed = (1 - chosen / self._n_experts) ** rows
+        return round((1 - missed) * sum(value.nbytes for value in (self.w1, self.w3, self.w2)))
 
     def launch(self, host: Host, tensors: Tensors) -> None:
         """Launches one program on each PE, four times. Products have blocks of up to 256 rows and 1024 columns, or of
