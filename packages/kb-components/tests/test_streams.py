@@ -385,6 +385,7 @@ def test_an_interrupt_ends_all_streams(host):
         chip.launch(loads, a, pes=[0])
 
 
+@pytest.mark.speed
 def test_programs_are_skipped_while_one_launch_is_alone(chip_host):
     def adds(tl, a, b):
         rows = slice(16 * tl.program_id(), 16 * tl.program_id() + 16)
