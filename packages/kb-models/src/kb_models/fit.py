@@ -15,7 +15,7 @@ from kb_topology import Topology
 
 _GIB: Final = 1 << 30
 _SHARES: Final = {"fp8": 0.5, "int8": 0.5, "int4": 0.25}
-"""The bytes of weights in these forms, as a share of those in f16; scales apart."""
+"""The bytes of weights in these forms, as a share of the bytes in f16; scales apart."""
 _NAMES: Final[dict[Role, str]] = {
     "weight": "weights",
     "cache": "cache",

@@ -16,7 +16,7 @@ from kb_models.models.params import ModelParams, Phase, Weights
 class Architecture(ABC):
     """A model of one configuration. A subclass reads the keys of a `config.json` when the model is made.
 
-    `phases` are those that the model has, the first one by default. `layers` is the number of equal blocks, of which a
+    `phases` are the phases of the model, the first one by default. `layers` is the number of equal blocks, of which a
     run simulates `ModelParams.layers`; 1 for a model that is always simulated whole. `positions` is the most tokens of
     a sequence, None for any number. `forms` are the forms of weights in memory that its ops take.
     """
@@ -42,7 +42,7 @@ class Architecture(ABC):
 
     @property
     def defaults(self) -> dict[str, object]:
-        """The parameters whose defaults are other ones than those of `ModelParams`."""
+        """The parameters whose defaults differ from the defaults of `ModelParams`."""
         plain, most = ModelParams(), self.positions
         found: dict[str, object] = {} if plain.phase in self.phases else {"phase": self.phases[0]}
         if most is not None:
@@ -51,7 +51,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def build(self, m: Builder, p: ModelParams) -> None:
-        """Adds the ops of a run to *m*: those before the blocks, of `p.layers` blocks, and those after them."""
+        """Adds the ops of a run to *m*: ops before the blocks, the ops of `p.layers` blocks, and ops after them."""
 
     def layouts(self, p: ModelParams, n_sips: int, n_cubes: int) -> Iterator[Layout]:
         """The layouts that the model takes where the user gives none, the best one first; none here, which stands for

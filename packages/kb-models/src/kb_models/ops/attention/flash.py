@@ -1,4 +1,4 @@
-"""Flash attention: what one program does with its queries and keys, and how programs merge what they found.
+"""Flash attention: the work of one program on its queries and keys, and the merge of the findings of programs.
 
 Sources: Dao et al., arXiv 2205.14135 and 2307.08691, for keys in parts; Dao et al., "Flash-Decoding for long-context
 inference", 2023, for keys that are split over programs.
@@ -68,21 +68,21 @@ def weighted(tl: Any, scores: Sequence[Any], shift: Any, loads: Iterator[Any], s
 
 
 def product(tl: Any, a: Any, b: Any) -> Any:
-    """*a* times *b* in f32: a composite, because its fetches overlap with the command before, and those of a dot do
+    """*a* times *b* in f32: a composite, because its fetches overlap with the command before, and the fetches of a dot do
     not."""
     return tl.composite("gemm", a, b, epilogue=[] if a.dtype is DType.F32 else [tl.cast("f32")])
 
 
 def joined(tl: Any, one: Found, other: Found, scale: float) -> Found:
-    """What *one* and *other* are together, of which *one* has no larger scores."""
+    """The merge of *one* and *other*, of which *one* has no larger scores."""
     decay = tl.exp((one.largest - other.largest) * scale)
     return Found(other.largest, one.total * decay + other.total, one.values * decay + other.values)
 
 
 def merged(tl: Any, found: Found, programs: Sequence[int], scale: float) -> Found | None:
-    """What all of *programs* found, for the first of them, and None for the others.
+    """The merged findings of all *programs*, for the first of them, and None for the others.
 
-    The programs merge in a tree: one sends what it has to the one that is a power of 2 before it, as one message.
+    The programs merge in a tree: one sends its findings to the one that is a power of 2 before it, as one message.
     """
     here, step = programs.index(tl.program_id()), 1
     rows, width = found.values.shape

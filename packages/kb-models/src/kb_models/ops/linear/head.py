@@ -119,7 +119,7 @@ class Head(Op):
         host.launch(choose, teams, tensors[self.ids], tensors[self.logits], pes, *step.values(), pes=self.mesh.pes)
 
     def reference(self, read: Read) -> dict[str, Array]:
-        """The word that the chip chose, where its product is as large as the largest one within what both may lose,
+        """The word that the chip chose, where its product is as large as the largest one within the errors of both,
         and the word with the largest product elsewhere; and the products of these words, in float64."""
         x, chosen, rows = read(self.x), read(self.ids), np.arange(self.x.shape[0])
         product = self.weight.product(read, x, (0, x.shape[1]))
@@ -130,12 +130,12 @@ class Head(Op):
         return {self.ids.name: words, self.logits.name: product[rows, words]}
 
     def tolerance(self, read: Read, expected: Mapping[str, Array]) -> dict[str, Array]:
-        """Nothing for words, and for a product what a sum in f32 may lose."""
+        """Nothing for words, and for a product the error of a sum in f32."""
         lost = self._lost(read, read(self.x), expected[self.ids.name])
         return {self.ids.name: np.zeros(self.ids.shape), self.logits.name: lost}
 
     def _lost(self, read: Read, x: Array, words: Array) -> Array:
-        """What the product of each row with its word may lose in f32. Source: `gemm_tolerance`."""
+        """The error of the product of each row with its word in f32. Source: `gemm_tolerance`."""
         w = np.abs(read(self.weight.w)[:, words].astype(np.float64))
         sizes: Array = np.einsum("rk,kr->r", np.abs(x.astype(np.float64)), w)
         return gemm_tolerance(np.zeros(sizes.shape), sizes, x.shape[1], DType.F32)

@@ -120,11 +120,11 @@ class _Panels(Op):
         host.launch(kernel, x, w, results, self.blocks, extras, plan, pes=self.mesh.pes)
 
     def reference(self, read: Read) -> dict[str, Array]:
-        """The products with bias, residual and activation, or those of each part of K, in float64."""
+        """The products with bias, residual and activation, or the products of each part of K, in float64."""
         return self._stacked([self._finished(self._sums(read, way)) for way in range(len(self.downs))])
 
     def tolerance(self, read: Read, expected: Mapping[str, Array]) -> dict[str, Array]:
-        """What the sums lose in f32, times the steepest slope of the activation, and the rounding of results."""
+        """The errors of the sums in f32, times the steepest slope of the activation, and the rounding of results."""
         lost = self._stacked([self._lost(read, way) for way in range(len(self.downs))])
         found = {}
         for value in self.results:
@@ -178,7 +178,7 @@ class _Panels(Op):
         return [[Share(*bounds, (cube,)) for bounds in each] for cube, each in enumerate(self.bounds)]
 
     def _pieces(self, cube: int, j: int) -> list[Piece]:
-        """The columns of panel *j* of *cube*: those of each result one after the other."""
+        """The columns of panel *j* of *cube*: the columns of each result one after the other."""
         shares, bounds = self.shares[cube], self.bounds[cube]
         if self.is_gated:
             to = slice(*cut(shares[0].stop - shares[0].start, self.grid.along, j))
@@ -277,7 +277,7 @@ class _Panels(Op):
         return Extras(scale, biases, residual)
 
     def _stacked(self, values: Sequence[Sequence[Array]]) -> dict[str, Array]:
-        """The results by name, from those of each part of K."""
+        """The results by name, from the results of each part of K."""
         by_result = zip(self.results, zip(*values, strict=True), strict=True)
         return {value.name: np.stack(each) if self.is_partial else each[0] for value, each in by_result}
 
@@ -302,7 +302,7 @@ class _Panels(Op):
         return [function(sums[0]) * sums[1]] if self.is_gated else [function(each) for each in sums]
 
     def _lost(self, read: Read, way: int) -> list[Array]:
-        """What each result of part *way* may lose in f32, before it is rounded to its dtype.
+        """The error of each result of part *way* in f32, before it is rounded to its dtype.
 
         A sum, its scale, a bias and a residual are rounded to f32 by less than a unit of the sizes of their terms.
         """

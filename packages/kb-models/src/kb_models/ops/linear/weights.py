@@ -64,7 +64,7 @@ class Weight:
         return np.concatenate([x.astype(np.float64) @ block for block in self._blocks(read, down)], axis=1)
 
     def lost(self, read: Read, x: Array, down: tuple[int, int]) -> Array:
-        """What sums of K products, X W of rows *down*, may lose in f32, with a few roundings more. Shape of `product`.
+        """The error of sums of K products, X W of rows *down*, in f32, with a few roundings more. Shape of `product`.
 
         Source: `gemm_tolerance`; the roundings of the sum, its scale and what is added are at most the fourth part.
         """
