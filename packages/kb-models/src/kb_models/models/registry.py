@@ -1,4 +1,4 @@
-"""The architectures by `model_type`: the ones of kb-models, and the ones of other packages by the entry point `kb.models`."""
+"""The architectures by `model_type`: bundled ones, and those of other packages by the entry point `kb.models`."""
 
 from __future__ import annotations
 

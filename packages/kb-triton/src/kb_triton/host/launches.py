@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -166,7 +166,7 @@ class PreparedLaunch:
     ) -> None:
         self.host = host
         self._grid = grid
-        self._schedule = schedule
+        self._schedule = cast(Literal["dynamic", "static"], schedule)  # the host checks the word
         self._transfers = transfers
         self._tensors: dict[int, Tensor] = {}
         self.storages = Storages(self._place)
@@ -188,7 +188,7 @@ class PreparedLaunch:
                 front_end=front_end,
                 grid=self._grid,
                 targets=self.host.default_targets(self._tensors.values()),
-                schedule=self._schedule,  # type: ignore[arg-type]
+                schedule=self._schedule,
             )
         except TcmFullError as error:
             raise OutOfResources.of(error) from None

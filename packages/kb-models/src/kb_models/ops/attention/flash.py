@@ -68,8 +68,7 @@ def weighted(tl: Any, scores: Sequence[Any], shift: Any, loads: Iterator[Any], s
 
 
 def product(tl: Any, a: Any, b: Any) -> Any:
-    """*a* times *b* in f32: a composite, because its fetches overlap with the command before, and the fetches of a dot do
-    not."""
+    """*a* times *b* in f32. A composite's fetches overlap with the command before, and the fetches of a dot do not."""
     return tl.composite("gemm", a, b, epilogue=[] if a.dtype is DType.F32 else [tl.cast("f32")])
 
 
