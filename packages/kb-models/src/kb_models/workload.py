@@ -12,6 +12,7 @@ from kb_messages import DType
 from kb_models.alone import alone, layout_text, stand_ins
 from kb_models.default_map import default_map
 from kb_models.fit import Held, check_fit, fullest_slice
+from kb_models.launching import OneStream
 from kb_models.layout import Layout, Mesh, Tensors, Value, parse_map
 from kb_models.layout.value import Array
 from kb_models.models.architecture import Architecture
@@ -117,20 +118,22 @@ class OpsWorkload(Workload[Any]):
             for value in (*op.reads, *op.writes, *op.scratch):
                 tensors.put(value)
         self._ran = []
+        stream = OneStream(host)
         for op in self._made:
-            first = len(host.launches)
-            op.launch(host, tensors)
+            first = stream.n_launches
+            op.launch(stream.as_host, tensors)
             ran = WorkloadOp(
                 name=op.name,
                 kind=op.kind,
                 flops=op.flops,
                 nbytes=op.nbytes,
                 first_launch=first,
-                end_launch=len(host.launches),
+                end_launch=stream.n_launches,
                 repeats=op.repeats,
                 floor_nbytes=op.floor_nbytes,
             )
             self._ran.append(ran)
+        host.synchronize()
 
     @property
     def planned(self) -> list[PlannedOp]:
