@@ -19,7 +19,7 @@ def test_options_set_parameters(invoke: Invoke, tmp_path: Path) -> None:
                   "--layers", 3, "--json")  # fmt: skip
     assert done.exit_code == 0, done.output
     params = json.loads(done.stdout)["params"]
-    assert params == {"context": 24, "layers": 3, "phase": "prefill", "wrong": False}
+    assert params == {"context": 24, "dtype": "f32", "layers": 3, "phase": "prefill", "wrong": False}
 
 
 def test_ops_are_listed_and_nothing_runs(invoke: Invoke, tmp_path: Path) -> None:
