@@ -48,6 +48,8 @@ def test_a_comparison_of_a_part_of_the_chip_has_no_conditions():
     [
         (("startup: counted",), "f.yaml:10:5: $.fidelity[0].startup", "got 'startup' without a kernel"),
         (("ranges: {M: [1, 2]}",), "f.yaml:10:5: $.fidelity[0].ranges", "got 'ranges' without a kernel"),
+        (("startup_ns: 5",), "f.yaml:10:5: $.fidelity[0].startup_ns", "got 'startup_ns' without a kernel"),
+        ((*KERNEL, "startup_ns: 5"), "f.yaml:13:5: $.fidelity[0].startup_ns", "'startup_ns' beside startup: counted"),
         (KERNEL[1:], "f.yaml:10:5: $.fidelity[0].kernel", "got a kernel without a digest"),
         (KERNEL[:2], "f.yaml:11:5: $.fidelity[0].kernel", "got a kernel without 'startup'"),
         ((*KERNEL, "ranges: {M: [2, 1]}"), "f.yaml:13:14: $.fidelity[0].ranges.M", "needs the smaller bound first"),

@@ -49,6 +49,13 @@ def test_rows_that_leave_the_startup_out_have_a_band_around_the_latency_alone():
     assert str(found) == "1.500 us to 6.000 us, as 9 of 10 of 10 gemm rows of d"
 
 
+def test_rows_that_have_a_start_up_of_their_own_have_a_band_around_the_latency_and_that():
+    found = fidelity_of(chip({**GEMM, "startup": "left out", "startup_ns": 500}), LIKE, 3_000_000, 1_000_000)
+    # 3 us and half a us, over and times e ** ln 2.
+    assert (found.time_ns, found.startup_ns, found.low_ns) == pytest.approx((3500.0, 500.0, 1750.0))
+    assert str(found) == "with start-up 3.500 us: 1.750 us to 7.000 us, as 9 of 10 of 10 gemm rows of d"
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -14,12 +14,13 @@ from kb_topology.text.yaml_reader import YamlPath
 
 Name = Annotated[str, Meta(min_length=1, max_length=100)]
 Fact = str | int | float | bool
-_OF_A_KERNEL = ("sha256", "equal", "ranges", "startup", "times")
+_OF_A_KERNEL = ("sha256", "equal", "ranges", "startup", "startup_ns", "times")
 """The keys that say which runs of a kernel are like the rows."""
 
 
 class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A comparison with measured rows of `device`: products (`gemm`), a memory (`dram`) or a network (`noc`).
+    """A comparison with measured rows of `device`: products (`gemm`), a memory (`dram`), a network (`noc`), collectives
+    of several devices (`collective`), or ops of a block of a model (`block`).
 
     In nine of ten of the `rows`, the logarithm of simulated over measured time is at most `p90` in size. `source` names
     the script of the comparison. `digest` is the beginning of the digest of the compared chip, so that a changed chip
@@ -29,12 +30,13 @@ class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     the name of the benchmark: of the bundled one byte for byte, or of a file of one's own whose SHA-256 begins with
     `sha256`. The parameters and choices of `equal` have one of the listed values, and the numbers of `ranges` lie
     between two bounds, both included. With `startup: counted`, the measured times include the start-up of the kernel,
-    and with `left out` they do not. `times` names the clock of the measured times, such as `kernel times of a
+    and with `left out` they do not, or they include another one than that of the chip: `startup_ns` nanoseconds, which
+    the comparison fitted. `times` names the clock of the measured times, such as `kernel times of a
     profiler`. A comparison without `kernel` is of a part of the chip alone, and validates no run.
     """
 
     device: Annotated[str, Meta(min_length=1)]
-    test: Literal["gemm", "dram", "noc"]
+    test: Literal["gemm", "dram", "noc", "collective", "block"]
     p90: Annotated[float, Meta(ge=0, le=10)]
     rows: Annotated[int, Meta(ge=1)]
     source: Annotated[str, Meta(min_length=1)]
@@ -44,6 +46,7 @@ class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     equal: dict[Name, Annotated[list[Fact], Meta(min_length=1)]] | UnsetType = UNSET
     ranges: dict[Name, tuple[float, float]] | UnsetType = UNSET
     startup: Literal["counted", "left out"] | UnsetType = UNSET
+    startup_ns: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
     times: Name | UnsetType = UNSET
 
     def is_of(self, digest: str) -> bool:
@@ -87,6 +90,9 @@ def _errors(stated: Validation, place: YamlPath, source: YamlSource) -> Iterator
         needs = "whether the measured times include the start-up"
         fix = "add `startup: counted` or `startup: left out`"
         yield source.error((*place, "kernel"), "a kernel without 'startup'", needs, fix)
+    if stated.startup == "counted" and stated.startup_ns is not UNSET:
+        got, needs = "'startup_ns' beside startup: counted", "the start-up of the chip, or one of the rows"
+        yield source.error((*place, "startup_ns"), got, needs, "write `startup: left out`")
     for name, (low, high) in (stated.ranges or {}).items():
         if not low <= high:
             yield source.error((*place, "ranges", name), short([low, high]), "the smaller bound first")

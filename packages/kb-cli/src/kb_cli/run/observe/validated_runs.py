@@ -86,14 +86,14 @@ def fidelity_of(topology: Topology, kernel: KernelOfRun, latency_ps: int, startu
 
 
 def _band(stated: Validation, latency_ps: int, startup_ps: int) -> Fidelity:
-    counted_ps = startup_ps if stated.startup == "counted" else 0
-    time_ns = (latency_ps + counted_ps) / PS_PER_NS
+    counted_ns = startup_ps / PS_PER_NS if stated.startup == "counted" else stated.startup_ns or 0.0
+    time_ns = latency_ps / PS_PER_NS + counted_ns
     return Fidelity(
         validated=True,
         test=stated.test,
         kernel=stated.kernel or None,
         time_ns=time_ns,
-        startup_ns=counted_ps / PS_PER_NS,
+        startup_ns=counted_ns,
         low_ns=time_ns * math.exp(-stated.p90),
         high_ns=time_ns * math.exp(stated.p90),
         device=stated.device,
