@@ -76,3 +76,18 @@ def test_a_fitted_number_that_is_changed_takes_the_band_away(name, run, tmp_path
     path.write_text(text.replace(line, f"{line}1"), encoding="utf-8")
     found = run(path, **SMALL[name])["fidelity"]
     assert found["why"] == f"the chip was changed since its gemm test against {DEVICES[name]}"
+
+
+@pytest.mark.parametrize(("op", "batch", "why"), [("o", 1, ""), ("norm1", 1, "op="), ("o", 2, "batch=2, not the")])
+def test_a_product_of_a_model_has_the_band_of_blocks_and_no_other_op_has(op, batch, why, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    params = {"phase": "prefill", "tokens": 3, "batch": batch, "op": f"block0.{op}"}
+    options = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
+    words = ["run", "llama3-8b", "--topology", str(VALIDATED["a100"]), *options, "--no-verify", "--levers", "none"]
+    found = json.loads(CliRunner().invoke(kb, [*words, "--json"], catch_exceptions=False).stdout)
+    fidelity = found["fidelity"]
+    assert fidelity["why"].startswith(why)
+    assert fidelity["validated"] is not bool(why)
+    if not why:
+        assert (fidelity["test"], fidelity["startup_ns"]) == ("block", 6200)
+        assert fidelity["time_ns"] == pytest.approx(found["latency_ns"] + 6200)

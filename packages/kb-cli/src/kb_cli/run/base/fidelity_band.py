@@ -17,7 +17,8 @@ class Fidelity(Struct, frozen=True, kw_only=True):
 
     `validated` says that the run is like the measured rows of a comparison: the same chip and kernel, and parameters,
     choices and sizes within those of the rows. `time_ns` is the time that these rows measure: the latency, and besides
-    it the `startup_ns` of the kernels where the rows count a start-up, that of the chip or one of their own. `low_ns` and `high_ns` are `time_ns` divided
+    it the `startup_ns` of the kernels where the rows count a start-up, that of the chip or one of
+    their own. `low_ns` and `high_ns` are `time_ns` divided
     and multiplied by e to the power of `p90`: nine of ten of the `rows` measured on `device` lay within that band.
     `test` is the kind of the rows, `times` the clock of their times, `kernel` the benchmark that was compared, and
     `source` the script.
