@@ -156,15 +156,15 @@ FAULTS = {
 def test_a_fault_of_the_engine_that_skips_is_found(
     fault: Callable[[Engine], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Engine._ask_strategies
+    run = Engine._run
 
     def wrong(engine: Engine, *request: Any) -> Any:
-        found = ask(engine, *request)
+        found = run(engine, *request)
         if engine.n_checked == 0 and engine._check is not None:
             fault(engine)
         return found
 
-    monkeypatch.setattr(Engine, "_ask_strategies", wrong)
+    monkeypatch.setattr(Engine, "_run", wrong)
     host, tensors = host_of()
     with pytest.raises(KbError, match=rf"launch 0: {FAULTS[fault]}.*: got .* where parts were skipped, needs "):
         launch_twice(host, tensors)
