@@ -55,6 +55,7 @@ class Builder:
         self.mesh = mesh
         self.dtype = dtype
         self.ops: list[Op] = []
+        self._names: set[str] = set()
         self.kept: set[str] = set()
         """The names of activations that a model keeps for each of its blocks, such as keys and values."""
         self._prefix = ""
@@ -96,9 +97,10 @@ class Builder:
 
     def add(self, op: Op) -> Value:
         """Adds *op*, and returns the first value that the op writes."""
-        if any(op.name == each.name for each in self.ops):
+        if op.name in self._names:
             raise BenchmarkError(f"op {op.name}", "two ops of one name", "one name for each op")
         op.stands_for(self._repeats)
+        self._names.add(op.name)
         self.ops.append(op)
         return op.writes[0]
 
