@@ -290,6 +290,27 @@ def test_programs_that_wait_for_each_other_do_not_race(tmp_path: Path) -> None:
     assert races_of(ran(exchange, 3, 4, pe_queue__depth=1)) == []
 
 
+def later(tl: Any, x: TensorRef, y: TensorRef, turns: int) -> None:
+    """Programs fill their TCM of four values and give it back, program 0 *turns* times. Then program 0 sends."""
+    me, n = tl.program_id(), tl.num_programs()
+    for _ in range(1 if me else turns):
+        first = tl.load(x[me])
+        values = [first + float(number) for number in range(3)]
+        for value in values:
+            tl.store(y[me], value)
+        del first, value, values
+    for number in range(3 * (n - 1)):
+        if not me:
+            tl.send(tl.load(x[me]), 1 + number % (n - 1))
+        elif number < 3:
+            tl.store(y[me], tl.recv(0))
+
+
+def test_slots_may_lie_where_the_receiver_had_a_value_before() -> None:
+    tcm = {"space": "tcm", "size": "769 KiB"}  # tile buffers take 768 KiB
+    assert races_of(ran(later, 2, 4, pe_tcm__memory=tcm)) == []
+
+
 @pytest.mark.parametrize("left_out", range(N_WAITS))
 def test_each_wait_that_is_taken_out_is_found(left_out: int) -> None:
     found = races_of(ran(meeting, left_out))

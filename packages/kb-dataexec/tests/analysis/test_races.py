@@ -394,6 +394,19 @@ def test_a_read_of_the_slot_of_a_message_by_others_or_after_its_release_is_a_rac
     assert all("k.py:9" in found for found in map(str, races_in_slots(slot_log([read])).races))
 
 
+@pytest.mark.parametrize(
+    ("program", "line", "delta_ps", "hazards"),
+    [(1, 9, 0, []), (1, 9, 1, ["overwrite race"]), (2, 9, 0, ["overwrite race"])],
+)
+def test_what_the_receiver_did_with_the_bytes_before_they_were_a_slot_is_in_order(program, line, delta_ps, hazards):
+    """The access ends when the message begins to fill the slot, *delta_ps* later; or another program makes it."""
+    log = slot_log([(program, line, 0)])
+    log.tables["sends"]["command_seq"][0], log.tables["sends"]["take_seq"][0] = 1, 2
+    fill = np.flatnonzero(log.ops["command_seq"] == 1)[0]
+    log.ops["t_end_ps"][log.ops["command_seq"] == 0] = log.ops["t_start_ps"][fill] + delta_ps
+    assert [each.hazard for each in races_in_slots(log).races] == hazards
+
+
 def test_a_log_that_is_read_in_parts_needs_no_look_at_the_slots_of_messages():
     log = slot_log([])
     assert races_in_slots(log, whole=False) == RaceReport(races=[])
