@@ -9,7 +9,7 @@ from kb_messages import TopologyError
 from kb_topology import load_topology, loads_topology
 from kb_topology.diagram import VIEWS, Scene, chart, draw, flaws, layout
 from kb_topology.diagram.chart import Box, Chart, Edge
-from kb_topology.diagram.scene import TEXT, TITLE, Label, Placed, Polyline, text_width
+from kb_topology.diagram.drawn.scene import TEXT, TITLE, Label, Placed, Polyline, text_width
 
 SHIPPED = sorted((Path(__file__).parents[3] / "topologies").glob("**/*.yaml"))
 SCENES = [pytest.param(path, view, id=f"{path.stem}-{view}") for path in SHIPPED for view in VIEWS]

@@ -1,5 +1,5 @@
 from kb_topology.diagram import chart, flaws, layout, render
-from kb_topology.diagram.scene import LABEL, MARGIN, text_width
+from kb_topology.diagram.drawn.scene import LABEL, MARGIN, text_width
 
 NAMED = (
     "wire_ps_per_mm: 7.0",

@@ -8,7 +8,8 @@ import pytest
 from kb_messages import TopologyError
 from kb_topology.diagram import LinkLoad, Loads, NodeLoad, chart, draw, flaws, layout
 from kb_topology.diagram.chart import Heat
-from kb_topology.diagram.svg import ON_RAMP, PAGES, RAMP, step
+from kb_topology.diagram.drawn.heat_colours import HEAT_COLOURS, ON_HEAT, PAGES
+from kb_topology.diagram.drawn.svg import step
 
 
 def loads_of(topology, links=None, nodes=None):
@@ -116,10 +117,12 @@ def contrast(a: str, b: str) -> float:
 
 @pytest.mark.parametrize("page", [0, 1])
 def test_lightness_alone_orders_the_colours_and_text_can_be_read_on_them(page):
-    from_page = [contrast(colours[page], PAGES[page]) for colours in RAMP]
-    assert all(later > 1.15 * earlier for earlier, later in pairwise(from_page))
+    from_page = [contrast(colours[page], PAGES[page]) for colours in HEAT_COLOURS]
+    assert all(later > 1.2 * earlier for earlier, later in pairwise(from_page))
     assert from_page[0] > 1.3
-    assert all(contrast(colours[page], texts[page]) >= 4.5 for colours, texts in zip(RAMP, ON_RAMP, strict=True))
+    assert all(
+        contrast(colours[page], texts[page]) >= 4.5 for colours, texts in zip(HEAT_COLOURS, ON_HEAT, strict=True)
+    )
 
 
 def test_full_and_little_and_no_use_have_colours_of_their_own():

@@ -4,14 +4,18 @@ Design: docs/design/topology.md.
 """
 
 from kb_topology.diagram.chart import percent
+from kb_topology.diagram.drawn.heat_colours import HEAT_COLOURS, ON_HEAT, PAGES, heat_step
+from kb_topology.diagram.drawn.scene import Scene, flaws, text_width
+from kb_topology.diagram.drawn.svg import render
 from kb_topology.diagram.layout import layout
 from kb_topology.diagram.loads import LinkLoad, Loads, NodeLoad, rounded_nbytes
-from kb_topology.diagram.scene import Scene, flaws
-from kb_topology.diagram.svg import render
 from kb_topology.diagram.views import VIEWS, View, chart
 from kb_topology.topology import Topology
 
 __all__ = [
+    "HEAT_COLOURS",
+    "ON_HEAT",
+    "PAGES",
     "VIEWS",
     "LinkLoad",
     "Loads",
@@ -21,10 +25,12 @@ __all__ = [
     "chart",
     "draw",
     "flaws",
+    "heat_step",
     "layout",
     "percent",
     "render",
     "rounded_nbytes",
+    "text_width",
 ]
 
 

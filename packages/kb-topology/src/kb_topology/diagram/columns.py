@@ -8,7 +8,7 @@ from math import ceil, floor
 
 from kb_topology.diagram.chart import Box, Chart
 from kb_topology.diagram.combs import Combs, label_of
-from kb_topology.diagram.scene import LABEL, TEXT, TITLE, text_width
+from kb_topology.diagram.drawn.scene import LABEL, TEXT, TITLE, text_width
 
 GRID = 24
 """Lefts and widths of boxes are multiples of this many pixels, so that lines of different rows miss each other."""

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from kb_topology.diagram.chart import Chart, Edge, Heat
 from kb_topology.diagram.columns import Columns
 from kb_topology.diagram.combs import Combs, label_of
-from kb_topology.diagram.ports import Ports
-from kb_topology.diagram.scene import (
+from kb_topology.diagram.drawn.scene import (
     FOOT,
     HEAD,
     HEADING,
@@ -31,6 +30,7 @@ from kb_topology.diagram.scene import (
     Scene,
     text_width,
 )
+from kb_topology.diagram.ports import Ports
 
 Point = tuple[float, float]
 

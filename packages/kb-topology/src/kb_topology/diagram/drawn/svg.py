@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
 from kb_topology.diagram.chart import Heat
-from kb_topology.diagram.scene import (
+from kb_topology.diagram.drawn.heat_colours import HEAT_COLOURS, ON_HEAT, PAGES, heat_step
+from kb_topology.diagram.drawn.scene import (
     HEADING,
     LABEL,
     LINE,
@@ -30,38 +31,15 @@ FILLS = {
 }
 STROKES = {"memory": ("#3f7d52", "#86c79a"), "data": ("#3b6a96", "#8ab6dd"), "command": ("#a05252", "#dd9c9c")}
 TEXTS = ("#22262b", "#e6e9ec")
-PAGES = ("#ffffff", "#1b1e22")
 UNMEASURED = (("#f6f7f8", "#23272c"), ("#c3c8ce", "#4a5058"))
 """Fill and stroke of parts that no counter measures, and the stroke of idle parts."""
-RAMP = (
-    ("#ecdd85", "#344873"),
-    ("#d3c98b", "#3f5c83"),
-    ("#b1b08f", "#4d6e85"),
-    ("#8b9693", "#74887f"),
-    ("#5c7799", "#939c78"),
-    ("#406294", "#b5b36e"),
-    ("#264a85", "#d8cc64"),
-    ("#0d2f6b", "#fbe75a"),
-)
-"""Colours from little use to full use.
-
-Lightness alone orders them, on a light page towards dark and on a dark page towards light, and blue and yellow differ
-in the common kinds of colour blindness. Source: own numbers, in the manner of cividis (Nunez, Anderton and Renslow,
-PLoS ONE 13(7), 2018).
-"""
-ON_RAMP = (
-    *[("#111418", "#ffffff")] * 3,
-    ("#111418", "#111418"),
-    *[("#ffffff", "#111418")] * 4,
-)
-"""The colour of text on each colour of RAMP."""
 
 
 def step(heat: Heat | None) -> str:
     """The name of the colour of *heat*: `cold`, `warm0` to `warm7`, or `none` for an unmeasured part."""
     if heat is None:
         return "none"
-    return f"warm{min(int(heat.top * len(RAMP)), len(RAMP) - 1)}" if heat.top > 0 else "cold"
+    return f"warm{heat_step(heat.top)}" if heat.top > 0 else "cold"
 
 
 def style_sheet(measured: bool) -> str:
@@ -83,7 +61,7 @@ def _rules(measured: bool, page: int) -> list[str]:
     fill, stroke = UNMEASURED[0][page], UNMEASURED[1][page]
     rules += [f".none,.cold{{fill:{fill}}}", f".to-none,.to-cold{{stroke:{stroke};stroke-width:1.2px}}"]
     rules += [".none{stroke-dasharray:4 3}.to-none{stroke-dasharray:4 3}"]
-    for number, (colours, texts) in enumerate(zip(RAMP, ON_RAMP, strict=True)):
+    for number, (colours, texts) in enumerate(zip(HEAT_COLOURS, ON_HEAT, strict=True)):
         rules.append(f".warm{number}{{fill:{colours[page]}}}.on-warm{number} text{{fill:{texts[page]}}}")
         rules.append(f".to-warm{number}{{stroke:{colours[page]};stroke-width:{1.6 + 0.5 * number:g}px}}")
     return rules
@@ -188,10 +166,10 @@ def _scale(scene: Scene) -> Iterator[str]:
     x, y = float(MARGIN), scene.foot + 24
     yield _text("time in service", x, y, "line")
     x += text_width("time in service", TEXT) + 4
-    for number in range(len(RAMP)):
+    for number in range(len(HEAT_COLOURS)):
         yield f'<rect class="warm{number}" x="{x:.1f}" y="{y - 10:.1f}" width="26" height="12"/>'
         if number % 2 == 0:
-            yield _text(f"{100 * number / len(RAMP):g}", x, y + 13, "label", "middle")
+            yield _text(f"{100 * number / len(HEAT_COLOURS):g}", x, y + 13, "label", "middle")
         x += 26
     yield _text("100 %", x, y + 13, "label", "middle")
     for name, word in (("cold", "idle"), ("none", "not measured")):
