@@ -1,10 +1,13 @@
 """Partial sums of cubes are summed, and parts of an activation are gathered, on any layout."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from running import Ran, check_ops, two_sips
 
 from kb_dataexec import StoreError
+from kb_engine import read_tensor
 from kb_messages import BenchmarkError
 from kb_models.layout import Value
 from kb_models.models.builder import Builder
@@ -101,3 +104,19 @@ def test_a_gather_reads_from_its_own_sip_where_it_can() -> None:
         return ran.latency_ps["whole"]
 
     assert time("mlp=cube") < time("mlp=sip*cube")
+
+
+def test_parts_of_equal_content_share_an_array() -> None:
+    def build(m: Builder) -> None:
+        m.linear("y", m.input("x", (5, 16), ("batch", "")), 24, axis="mlp")
+
+    ran = check_ops(SMALL, "batch=sip,mlp=cube", build)
+    (weight,) = (
+        value for op in ran.workload._made for value in op.reads if value.purpose == "weight" and "x" not in value.name
+    )
+    held = dict[Any, list[np.ndarray]]()
+    for part, tensor in zip(weight.parts, ran.workload._tensors[weight], strict=True):
+        held.setdefault(part.bounds, []).append(read_tensor(ran.memory, tensor))
+    assert [len(equal) for equal in held.values()] == [2] * 16  # PEs of the two cubes of a SIP have other columns
+    assert all(np.shares_memory(*equal) for equal in held.values())
+    assert weight.held_nbytes == 16 * 24 * 2

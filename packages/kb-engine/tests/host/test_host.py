@@ -115,6 +115,21 @@ def test_a_write_copies_the_array(toy_host):
     assert not host.read(tensor).any()
 
 
+def test_tensors_share_an_array_that_nobody_can_change(toy_host):
+    host = toy_host()
+    array = np.full((4, 4), 7, np.int32)
+    view = array[:]
+    view.setflags(write=False)  # *array* can still change
+    copied = host.tensor("a", view, "i32")
+    array.setflags(write=False)
+    first, second = (host.tensor(name, array, "i32") for name in "bc")
+    assert not np.shares_memory(host.read(copied), array)
+    assert np.shares_memory(host.read(first), array)
+    host.write(first, array + 100)
+    np.testing.assert_array_equal(host.read(first), np.full((4, 4), 107))
+    np.testing.assert_array_equal(host.read(second), np.full((4, 4), 7))
+
+
 def test_an_array_in_column_order_arrives_as_it_is(toy_host):
     host = toy_host()
     array = np.asfortranarray(np.arange(12, dtype=np.int32).reshape(3, 4))

@@ -169,9 +169,9 @@ class OpsWorkload(Workload[Any]):
         return sum(op.flops for op in self._made)
 
     def footprint(self, p: Any) -> int:
-        """The bytes of all values, copies included."""
+        """The bytes of all values in this machine. Equal parts of weights share an array; `check_fit` counts each."""
         values = {value.name: value for op in self._made for value in (*op.reads, *op.writes, *op.scratch)}
-        return sum(value.placed_nbytes for value in values.values())
+        return sum(value.held_nbytes for value in values.values())
 
 
 def _planned(value: Value) -> PlannedValue:

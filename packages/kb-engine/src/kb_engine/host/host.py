@@ -387,6 +387,7 @@ class Host(CollectiveCalls, StreamCalls):
     def write(self, tensor: Tensor, data: npt.NDArray[Any], *, stream: Stream | None = None) -> Pending[None] | None:
         """Overwrites every copy of *tensor* with *data*. Raises KernelError when *data* has another shape or dtype.
 
+        The simulator keeps *data* itself, and no copy, where nobody can change it: a read-only array, written at once.
         In a *stream*, the write begins after the calls of the stream before it, and all bytes change when it begins;
         *data* is copied at once.
         """
@@ -408,7 +409,9 @@ class Host(CollectiveCalls, StreamCalls):
         for (rows, cols), matrix in tensor.every_block():
             bounds = rows.start, rows.stop, cols.start, cols.stop
             if bounds not in kept:
-                kept[bounds] = np.array(whole[rows, cols], order="C", copy=True)
+                block = whole[rows, cols]
+                is_kept = stream is None and block.flags.c_contiguous and not block.flags.writeable
+                kept[bounds] = block if is_kept else np.array(block, order="C", copy=True)
             written.append((matrix, kept[bounds]))
         if stream is not None:
             return self._moved(stream, HostCallKind.WRITE, [Piece(None, *each) for each in written])

@@ -63,7 +63,8 @@ class Tensors:
         content = value.content or self._stand_ins.get(value.name)
         makes = content is not None and (self.needs_data or value.is_looked_at)
         data = self._content(value, content) if content is not None and makes else None
-        tensors = [self._put(value, part, data) for part in value.parts]
+        blocks: dict[Any, Array] = {}  # parts with equal bounds share one array
+        tensors = [self._put(value, part, data, blocks) for part in value.parts]
         self._placed[value.name] = value, tensors
         if content is not None and not makes:
             for tensor in tensors:
@@ -104,14 +105,20 @@ class Tensors:
 
     def _content(self, value: Value, content: Content) -> Array:
         rng = np.random.default_rng([self._seed, zlib.crc32((value.seed_name or value.name).encode())])
-        return content(rng)
+        made = content(rng)
+        made = made if made.base is None else made.copy()  # nobody else can change it, so parts may be views of it
+        made.setflags(write=False)
+        return made
 
-    def _put(self, value: Value, part: Part, data: Array | None) -> Tensor:
+    def _put(self, value: Value, part: Part, data: Array | None, blocks: dict[Any, Array]) -> Tensor:
         where = self._where(part)
         if data is None:
             found = self.host.empty(value.name, part.shape, value.dtype, **where)
         else:
-            found = self.host.tensor(value.name, np.ascontiguousarray(data[part.slices]), value.dtype, **where)
+            if part.bounds not in blocks:
+                blocks[part.bounds] = np.ascontiguousarray(data[part.slices])
+                blocks[part.bounds].setflags(write=False)
+            found = self.host.tensor(value.name, blocks[part.bounds], value.dtype, **where)
         if "cube" in where and self._round_nbytes:
             self._fill_round(part.cube, int(np.prod(part.shape, dtype=np.int64)) * value.dtype.nbytes)
         return found

@@ -90,11 +90,15 @@ class Value(Struct, frozen=True, kw_only=True, eq=False):
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.nbytes
 
     @property
-    def placed_nbytes(self) -> int:
-        """The bytes of all parts, copies included; 0 for a value in the memory of another."""
+    def held_nbytes(self) -> int:
+        """The bytes that a run holds in this machine: parts of equal content share one array. 0 for a value in the
+        memory of another."""
         if self.source is not None:
             return 0
-        return sum(int(np.prod(part.shape, dtype=np.int64)) for part in self.parts) * self.dtype.nbytes
+        shapes = [part.shape for part in self.parts]
+        if self.content is not None:
+            shapes = list({part.bounds: part.shape for part in self.parts}.values())
+        return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes) * self.dtype.nbytes
 
 
 def whole(shape: Sequence[int]) -> Bounds:
