@@ -50,11 +50,14 @@ def page_files() -> dict[str, WebAnswer]:
 
     The files are read once, so that a request names none on the disk.
     """
+    from kb_cli.report.elements.stage_colours import colours_css  # brings modules that an import of this one must not
+
     found = {}
     for file in files("kb_cli.web").joinpath("page").iterdir():
         ending = f".{file.name.rpartition('.')[2]}"
         if ending in _KINDS:
             found[f"/{file.name}"] = WebAnswer(file.read_bytes(), _KINDS[ending])
+    found["/colours.css"] = WebAnswer(colours_css().encode(), _KINDS[".css"])
     found["/"] = found.pop("/index.html")
     return found
 

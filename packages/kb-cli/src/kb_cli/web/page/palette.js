@@ -1,28 +1,26 @@
-// Colours that people with any colour vision tell apart, on light and on dark pages.
-// Source: Paul Tol, "Colour Schemes", SRON/EPS/TN/09-002 version 3.2, the scheme "bright" with the orange of "vibrant".
+// The colours of stages and blocks are those of colours.css.
 
-const LIGHT = ["#4477aa", "#ee7733", "#228833", "#aa3377", "#33a5c8", "#b8a020", "#d1495b"];
-const DARK = ["#6fa3d8", "#f28e4f", "#4fb862", "#d070a8", "#66ccee", "#d9c552", "#f0808c"];
-const OTHERS = {light: "#a3abb3", dark: "#5c656e"};
+const INKS = 7;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-// What stages and blocks are always drawn in, so that a block has the colour of its stage.
-const USUAL = {gemm: 0, pe_gemm: 0, dma_read: 1, hbm: 1, sram: 1, dma_write: 2, pe_dma: 2, fetch: 3, pe_fetch_store: 3,
-    store: 4, links: 4, math: 6, pe_math: 6, pe_scheduler: 5, launch: 5};
+function usual(text) {
+    const at = style(`--of-${text}`);
+    return at === "" ? undefined : Number(at);
+}
 
 function own(texts) {
-    const taken = new Set(texts.map((text) => USUAL[text]).filter((each) => each !== undefined));
-    const free = LIGHT.map((_, at) => at).filter((at) => !taken.has(at));
+    const all = [...Array(INKS).keys()];
+    const taken = new Set(texts.map(usual).filter((each) => each !== undefined));
+    const free = all.filter((at) => !taken.has(at));
     let next = 0;
-    return texts.map((text) => USUAL[text] ?? (free.length ? free[next++ % free.length] : next++ % LIGHT.length));
+    return texts.map((text) => usual(text) ?? (free.length ? free[next++ % free.length] : next++ % INKS));
 }
 
 // The colours of kinds, of which the last may be "others". Two kinds are one that matters, and the rest.
 export function colours(texts, twoSided) {
-    const inks = dark.matches ? DARK : LIGHT;
-    const others = dark.matches ? OTHERS.dark : OTHERS.light;
-    if (twoSided) return [inks[1], others];
-    return own(texts).map((ink, at) => (texts[at] === "others" && at === texts.length - 1 ? others : inks[ink]));
+    const others = style("--colour-others");
+    if (twoSided) return [style("--colour-1"), others];
+    return own(texts).map((ink, at) => (texts[at] === "others" && at === texts.length - 1 ? others : style(`--colour-${ink}`)));
 }
 
 export function rgb(colour) {
