@@ -90,7 +90,6 @@ ALLOWED = {
     "kb_cli.run.saving.rows": ("where", "an error names the row of the shapes file"),
     "kb_cli.capsule.replay": ("where got needs fix", "an error names the capsule in place of a folder that is gone"),
     "kb_cli.face.kernel_run": ("where fix", "an error names the output of its kernel"),
-    "kb_cli.face.run": ("where", "an error names the cell of a notebook"),
     "kb_engine.engine.dropped_interrupts": ("unraisablehook", "Python asks sys for the hook"),
     "kb_engine.program.author.watchdog": ("unraisablehook", "Python asks sys for the hook"),
     "kb_triton.checking.functions_of_tl": ("__qualname__", "a rule has the name of its function in Python's errors"),

@@ -1,14 +1,17 @@
-"""Lines of kernels that a notebook defines are shown as IPython shows them."""
+"""Lines of kernels that a notebook defines have the name of their cell, in runs, errors, run folders and reports."""
 
 from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import Result
 
 import kernbench as kb
 
@@ -18,34 +21,99 @@ def copies(tl, x, y):
 
 def casts(tl, x, y):
     tl.load(x).to("f64")
+
+def fails(tl, x, y):
+    for turn in range(3):
+        turn / 0
 """
-FILE = "/tmp/ipykernel_1/4242.py"
+HELPER = "def doubled(value):\n    return value + value\n"
+CALLER = "def doubles(tl, x, y):\n    tl.store(y, doubled(tl.load(x)))\n"
+X = np.ones(16, np.float32)
+
+
+class Notebook:
+    """A stand-in for IPython's shell in process *pid*: it compiles cells under names of files, and knows their numbers.
+
+    `names` has what the cells define.
+    """
+
+    def __init__(self, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: dict[str, Any] = {}
+        self._numbers: dict[str, int] = {}
+        self._pid, self._monkeypatch = pid, monkeypatch
+        compiler = SimpleNamespace(
+            format_code_name=lambda file: ("Cell", f"In[{self._numbers[file]}]") if file in self._numbers else None
+        )
+        shell = SimpleNamespace(compile=compiler)
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+
+    def run_cell(self, number: int, text: str) -> None:
+        file = f"/tmp/ipykernel_{self._pid}/{sum(text.encode())}.py"  # cells of equal text share a file
+        self._numbers[file] = number
+        self._monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+        exec(compile(text, file, "exec"), self.names)
 
 
 @pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The kernels of cell 12 of a notebook."""
-    shell = SimpleNamespace(
-        compile=SimpleNamespace(format_code_name=lambda file: ("Cell", "In[12]") if file == FILE else None)
-    )
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    monkeypatch.setitem(linecache.cache, FILE, (len(CELL), None, CELL.splitlines(keepends=True), FILE))
-    found: dict[str, Any] = {}
-    exec(compile(CELL, FILE, "exec"), found)  # as a notebook does
-    return found
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
+    return Notebook(1, monkeypatch)
 
 
-def test_the_text_of_a_run_and_the_place_of_an_error_name_the_cell(kernels: dict[str, Any]) -> None:
-    x = np.zeros(16, np.float32)
-    r = kb.run(kernels["copies"], x, kb.empty(16, "f32"), chip="one_pe")
-    assert [each.line for each in r.lines] == ["4242.py:2"]
+def launched(kernel: Any, **options: Any) -> kb.KernelRun:
+    return kb.run(kernel, X, kb.empty(16, "f32"), chip="one_pe", **options)
+
+
+def test_a_run_and_its_errors_name_the_cell(notebook: Notebook) -> None:
+    notebook.run_cell(12, CELL)
+    r = launched(notebook.names["copies"])
+    assert [each.line for each in r.lines] == ["In[12]:2"]
     assert f"\n  In[12]:2: {r.latency_ns:.3f} ns, 100.0 %\n" in str(r)
-    assert "4242" not in str(r)
     with pytest.raises(kb.KbError, match=r"^In\[12\]:5: got dtype 'f64'"):
-        kb.run(kernels["casts"], x, kb.empty(16, "f32"), chip="one_pe")
+        launched(notebook.names["casts"])
+    with pytest.raises(kb.KbError) as caught:
+        launched(notebook.names["fails"])
+    assert str(caught.value).endswith('  File "In[12]", line 9, in fails\n    turn / 0')
+    assert "ipykernel" not in str(caught.value)
 
 
-def test_without_a_shell_lines_stay_as_they_are(kernels: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_executions_of_a_cell_are_two_sources(notebook: Notebook) -> None:
+    """The kernel of cell 3 is still there when cell 5, which is cell 3 after an edit, has defined another."""
+    notebook.run_cell(3, CELL)
+    first = notebook.names["copies"]
+    notebook.run_cell(5, CELL.replace("tl.store(y, tl.load(x))", "v = tl.load(x)\n    tl.store(y, v)"))
+    assert [each.line for each in launched(first).lines] == ["In[3]:2"]
+    assert {each.line for each in launched(notebook.names["copies"]).lines} == {"In[5]:2", "In[5]:3"}
+
+
+def test_a_run_folder_has_all_cells_and_the_same_bytes_in_another_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Callable[..., Result]
+) -> None:
+    found: list[dict[str, bytes]] = []
+    for pid in (1, 2):
+        notebook = Notebook(pid, monkeypatch)
+        notebook.run_cell(1, HELPER)
+        notebook.run_cell(2, CALLER)
+        folder = launched(notebook.names["doubles"], folder=tmp_path / str(pid)).folder
+        assert folder is not None
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        files.pop("wall.json")
+        found.append(files)
+    assert found[0] == found[1]
+    assert found[0]["bench.py"] == CALLER.encode()
+    assert found[0]["beside/In[1]"] == HELPER.encode()
+    report = kb.read_report(folder)
+    assert {each.line: each.text for each in report.lines} == {
+        "In[2]:2": "tl.store(y, doubled(tl.load(x)))",
+        "In[1]:2": "return value + value",
+    }
+    assert "In[1]:2" in invoke("report", str(folder)).stdout
+    (folder / "beside" / "In[1]").write_text(HELPER + "# edited")
+    with pytest.raises(kb.KbError, match="other bytes than the run wrote"):
+        kb.read_report(folder)
+
+
+def test_without_a_shell_lines_stay_as_they_are(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook.run_cell(12, CELL)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
-    r = kb.run(kernels["copies"], np.zeros(16, np.float32), kb.empty(16, "f32"), chip="one_pe")
-    assert "\n  4242.py:2: " in str(r)
+    (line,) = (each.line for each in launched(notebook.names["copies"]).lines)
+    assert line == f"{sum(CELL.encode())}.py:2"

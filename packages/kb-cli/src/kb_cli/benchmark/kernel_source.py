@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
 from kb_cli.benchmark.code.used_values import code_hash, functions_used
 from kb_engine import Benchmark
+from kb_engine.program import cell_name
 from kb_messages import BenchmarkError, read_bytes
 
 MOST_NBYTES: Final = 16 << 20
@@ -27,12 +28,13 @@ class KernelSource(NamedTuple):
     """The text that defines a kernel or a benchmark. *path* is its file's name, which kernel lines begin with.
 
     `why_not` says why another process cannot find the kernel in the text, and is "" for a function at a file's top
-    level.
+    level. `cells` has the texts of other notebook cells whose functions it calls, by name.
     """
 
     path: Path
     text: bytes
     why_not: str
+    cells: Mapping[str, bytes] = {}
 
 
 def kernel_source(kernel: Callable[..., Any]) -> KernelSource:
@@ -42,11 +44,11 @@ def kernel_source(kernel: Callable[..., Any]) -> KernelSource:
         return KernelSource(Path.cwd() / "kernel.py", b"", f"a {type(kernel).__name__} in place of a function")
     path = Path(code.co_filename)
     name = getattr(kernel, "__qualname__", "")
-    if path.is_file():
+    if not cell_name(code.co_filename) and path.is_file():  # a debugger writes cells to files
         why_not = "" if name.isidentifier() else f"a kernel that is no function of its file's top level ({name})"
         source = KernelSource(path.resolve(), path.read_bytes(), why_not)
         return _as_imported(source, functions_used(kernel), "a kernel")
-    return _of_no_file(code.co_filename, "a kernel")
+    return _of_no_file(code.co_filename, "a kernel", functions_used(kernel))
 
 
 def benchmark_source(found: type[Benchmark[Any]] | FunctionBenchmark) -> KernelSource:
@@ -58,7 +60,8 @@ def benchmark_source(found: type[Benchmark[Any]] | FunctionBenchmark) -> KernelS
     if isinstance(file, str) and isinstance(made, bytes):  # a package made the module from a text that it keeps
         return KernelSource(Path(file), made, "")
     if file is None:
-        return _of_no_file(plain[0].__code__.co_filename if plain else "benchmark.py", "a benchmark")
+        used = [each for function in plain for each in functions_used(function)]
+        return _of_no_file(plain[0].__code__.co_filename if plain else "benchmark.py", "a benchmark", used)
     path = Path(file).resolve()
     source = KernelSource(path, read_bytes(path, BenchmarkError, MOST_NBYTES), "")
     return _as_imported(source, [used for each in plain for used in functions_used(each)], "a benchmark")
@@ -71,10 +74,16 @@ def _methods_of(found: type[Benchmark[Any]]) -> Iterator[Callable[..., Any]]:
             yield function
 
 
-def _of_no_file(filename: str, what: str) -> KernelSource:
-    text = "".join(linecache.getlines(filename)).encode()
+def _of_no_file(filename: str, what: str, functions: Iterable[FunctionType]) -> KernelSource:
+    text = _cached(filename)
     why_not = f"{what} of a notebook or a prompt" if text else f"{what} without source"
-    return KernelSource(Path.cwd() / filename, text, why_not)
+    others = {each.__code__.co_filename for each in functions} - {filename}
+    cells = {name: _cached(other) for other in others if (name := cell_name(other))}
+    return KernelSource(Path.cwd() / (cell_name(filename) or filename), text, why_not, dict(sorted(cells.items())))
+
+
+def _cached(filename: str) -> bytes:
+    return "".join(linecache.getlines(filename)).encode()
 
 
 def _as_imported(source: KernelSource, functions: Iterable[FunctionType], what: str) -> KernelSource:

@@ -64,7 +64,7 @@ class LoadedBenchmark(NamedTuple):
 
     `call` is the record of a call that is a benchmark of its own, or of a benchmark that no other process can find.
     `script` is the record of a launch of a script. `beside` has the files of its folder that it imports, by their paths
-    there; none for a benchmark that comes with kb.
+    there, and the notebook cells that it uses, by name; none for a benchmark that comes with kb.
     """
 
     name: str
@@ -127,13 +127,13 @@ def load_defined(found: BenchmarkType | FunctionBenchmark) -> LoadedBenchmark:
     Raises BenchmarkError when its file cannot be read. A benchmark of a notebook, or of a file that was edited since
     its import, has a record that says so.
     """
-    path, text, why_not = benchmark_source(found)
+    path, text, why_not, cells = benchmark_source(found)
     loaded = _made_of(found, path, text)
     if not why_not:
         return loaded
     used = used_values(found.function) if isinstance(found, FunctionBenchmark) else {}
     record = RecordedCall(kernel=loaded.name, arguments={}, launch={}, flops=0, why_not=why_not, used=used)
-    return loaded._replace(call=record)
+    return loaded._replace(call=record, beside={**loaded.beside, **cells})
 
 
 def _made_of(found: BenchmarkType | FunctionBenchmark, path: Path, source: bytes) -> LoadedBenchmark:

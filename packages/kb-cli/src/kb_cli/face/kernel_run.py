@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
 from collections.abc import Mapping
 from functools import cached_property, partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy.typing as npt
@@ -33,23 +31,6 @@ from kb_dataexec.analysis import LineShare, PathShare, RaceReport, Where, line_s
 from kb_engine import read_tensor
 from kb_engine.program import authors_traceback
 from kb_messages import BenchmarkError, KbError
-
-
-def with_cells(text: str) -> str:
-    """Returns *text* with names of notebook cells: `In[12]:4` in place of `327431990.py:4`.
-
-    IPython compiles each cell under the name of a file, which means nothing to a reader. Without IPython, *text* is
-    returned unchanged.
-    """
-    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    if name_of is None:
-        return text
-    for file in [*linecache.cache]:
-        place = f"{PurePath(file).name}:"
-        if place in text and (found := name_of(file)) is not None:
-            text = text.replace(place, f"{found[1]}:")
-    return text
 
 
 class WrongResult(AssertionError):
@@ -239,7 +220,7 @@ class KernelRun:
         model = self.result.model
         of_model = [] if isinstance(model, UnsetType) else [f"  {name}: {text}" for name, text in model_rows(model)]
         frame = f"  {frame_text(self.result)}"
-        return with_cells("\n".join([self._title, *of_model, frame, *rows, self.advice, *found]))
+        return "\n".join([self._title, *of_model, frame, *rows, self.advice, *found])
 
     @property
     def _title(self) -> str:

@@ -24,7 +24,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import as_text, build_params
 from kb_cli.face.chips import Chip
 from kb_cli.face.chips import chip as chip_of
-from kb_cli.face.kernel_run import KernelRun, with_cells
+from kb_cli.face.kernel_run import KernelRun
 from kb_cli.run.base.result import Policy
 from kb_cli.run.saving.save import run_once, run_unsaved
 from kb_engine import Benchmark
@@ -84,8 +84,6 @@ def run(
         finished = run_unsaved(setup) if folder is None else run_once(setup, _path(folder), policy)
         return KernelRun(setup, finished, has_folder=folder is not None)
     except (KbError, KeyboardInterrupt) as error:
-        if isinstance(error, KbError):
-            error.where = with_cells(error.where)
         raise error.with_traceback(authors_traceback(error)) from None
 
 
@@ -110,7 +108,7 @@ def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tup
     source, bench = kernel_source(described.kernel), CallBenchmark(described)
     name = check_benchmark_name(f"kernel {described.name}", described.name)
     record = record_call(described, source.why_not)
-    beside = {} if source.why_not else files_beside(source.path, source.text)
+    beside = source.cells if source.why_not else files_beside(source.path, source.text)
     return LoadedBenchmark(name, source.path, source.text, bench, record, beside=beside), bench.arguments
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kb_engine.program.author.author_errors import is_authors_error as is_authors_error
     from kb_engine.program.author.author_errors import place as place
     from kb_engine.program.author.author_errors import printable as printable
+    from kb_engine.program.author.cells import cell_name as cell_name
     from kb_engine.program.author.kernel_findings import Leak as Leak
     from kb_engine.program.author.kernel_findings import LeakWatch as LeakWatch
     from kb_engine.program.author.kernel_findings import WrappedIndex as WrappedIndex
@@ -61,6 +62,7 @@ _NAMES = {
         "place",
         "printable",
     ),
+    "kb_engine.program.author.cells": ("cell_name",),
     "kb_engine.program.author.kernel_findings": ("Leak", "LeakWatch", "WrapWatch", "WrappedIndex"),
     "kb_engine.program.language_base": ("LanguageBase", "TcmFullError"),
     "kb_engine.program.pe": ("ProcessingElement",),

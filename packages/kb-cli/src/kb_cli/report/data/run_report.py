@@ -45,9 +45,10 @@ _KINDS = {"links": ("link",), "pe_dma": ("pe_dma_read", "pe_dma_write")}
 class ReportLine(Struct, frozen=True, kw_only=True):
     """A kernel line: `ps` picoseconds of the critical path, `share` of the time, and `blocks`, the same by block.
 
-    `number` counts lines of the benchmark's file from 1, and `text` is that line; 0 and "" for a line of another file,
-    and for work of no line. `in_flight_ps` is the time in which a command of the line was in flight on any PE. Such
-    times overlap. It is None without a log.
+    `number` counts lines of the benchmark's file from 1; it is 0 for a line of another file, and for work of no line.
+    `text` is that line of the benchmark's file, or of a file or notebook cell that the run kept beside it, and else "".
+    `in_flight_ps` is the time in which a command of the line was in flight on any PE. Such times overlap. It is None
+    without a log.
     """
 
     line: str
@@ -243,17 +244,20 @@ def _block(share: BlockShare, utilization: dict[str, float], busiest: dict[str, 
 def _lines(source: RunSource) -> list[ReportLine]:
     """Returns all lines that are on the path or had commands, the costliest first."""
     in_flight = None if source.log is None else in_flight_ps(source.log)
-    texts = source.text.splitlines()
+    files = {source.run.benchmark.file: source.text.splitlines()}
     found = []
     shares = {each.line: each for each in line_shares(source.where)}
     for line in dict.fromkeys((*shares, *sorted(in_flight or ()))):
-        number = line_number(line, source.run.benchmark.file, len(texts))
+        file = line.rpartition(":")[0]
+        if file not in files:
+            files[file] = source.text_of(file).splitlines()
+        place = line_number(line, file, len(files[file]))
         share = shares.get(line)
         found.append(
             ReportLine(
                 line=line,
-                number=number,
-                text=texts[number - 1].strip() if number else "",
+                number=place if file == source.run.benchmark.file else 0,
+                text=files[file][place - 1].strip() if place else "",
                 ps=share.ps if share else 0,
                 share=share.share if share else 0.0,
                 blocks=share.blocks if share else {},

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kb_cli.benchmark import bundled
-from kb_cli.run.base.files import BENCH, LOG, RUN, TOPOLOGY, WHERE, RunFolderError
+from kb_cli.run.base.files import BENCH, BESIDE, LOG, RUN, TOPOLOGY, WHERE, RunFolderError
 from kb_cli.run.records.manifest_check import holds
 from kb_cli.run.records.own_log import own_log
 from kb_cli.run.records.run_json import RunJson, is_sealed, read_run
@@ -39,6 +39,21 @@ class RunSource(NamedTuple):
         source = read_bytes(file_in(self.folder, BENCH, RunFolderError), RunFolderError)
         own = self.run.call is None and self.run.script is None
         return own and bundled.shipped(self.run.benchmark.file, source) is not None
+
+    def text_of(self, file: str) -> str:
+        """Returns the text of *file*: the benchmark's, or a file or notebook cell beside it that the run kept.
+
+        It is "" for every other file. Raises RunFolderError for a file that is not as the run wrote it.
+        """
+        if file == self.run.benchmark.file:
+            return self.text
+        name = f"{BESIDE}/{file}"
+        if file not in self.run.benchmark.beside or name not in self.run.files:
+            return ""
+        _check_held(self.folder, name, self.run)
+        return read_bytes(file_in(self.folder, name, RunFolderError), RunFolderError).decode(
+            "utf-8", "backslashreplace"
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -84,10 +99,8 @@ def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
     if not is_sealed(folder):
         raise RunFolderError(str(folder / RUN), "other content than the run wrote", "the run's own", "run it again")
     for name in (BENCH, TOPOLOGY, WHERE):
-        if name in run.files and not holds(folder, name, run.files[name]):
-            raise RunFolderError(
-                str(folder / name), "other bytes than the run wrote", f"the bytes that {RUN} lists", "run it again"
-            )
+        if name in run.files:
+            _check_held(folder, name, run)
     log, too_large = None, None
     try:
         log = own_log(folder, run, prefix=True, lazy_operands=lazy_operands) if run.keep.data else None
@@ -98,6 +111,13 @@ def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
     text = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "backslashreplace")
     chip = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
     return RunSource(folder, run, _where_of(folder, run, log), text, chip, log, too_large)
+
+
+def _check_held(folder: Path, name: str, run: RunJson) -> None:
+    """Raises RunFolderError when the file *name* of *folder* has other bytes than *run* wrote."""
+    if not holds(folder, name, run.files[name]):
+        got, needs = "other bytes than the run wrote", f"the bytes that {RUN} lists"
+        raise RunFolderError(str(folder / name), got, needs, "run it again")
 
 
 def _where_of(folder: Path, run: RunJson, log: OpLog | None) -> Where:

@@ -20,6 +20,7 @@ from typing import Final
 from greenlet import GreenletExit
 
 from kb_engine.block.block_authors import PACKAGES, block_entry, walked_frames
+from kb_engine.program.author.cells import cell_name
 from kb_engine.program.author.kernel_lines import at_line, line_of
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.tensors import TensorRef
@@ -84,7 +85,7 @@ def _explained(error: BaseException, root: Path, needs: str, language: object, e
         return wrong.with_traceback(error.__traceback__)
     needs = needs if entry is None else f"{entry.method} to raise no exception"
     linecache.checkcache()
-    shown = "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()
+    shown = "".join(traceback.format_list(list(map(_named, frames[-_MOST_FRAMES:])))).rstrip()
     shown = "\n".join(printable(line) for line in shown.splitlines())
     fix = "see the frames below" if shown else ""
     return UserCodeError(where, _said_by(error), needs, fix, shown).with_traceback(error.__traceback__)
@@ -184,6 +185,12 @@ def _authors_frames(error: BaseException, root: Path) -> traceback.StackSummary:
         or (entry is not None and at >= entry.at and frame.filename.startswith(entry.paths))
     ]
     return traceback.StackSummary.from_list(kept)
+
+
+def _named(frame: traceback.FrameSummary) -> traceback.FrameSummary:
+    """*frame* under the name of its notebook cell, or unchanged where its file is no cell."""
+    name = cell_name(frame.filename)
+    return traceback.FrameSummary(name, frame.lineno, frame.name, line=frame.line) if name else frame
 
 
 def _is_authors(filename: str, root: Path) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.author.author_errors import calling_line
+from kb_engine.program.author.cells import file_name
 from kb_engine.program.author.kernel_lines import at_line
 from kb_messages import KernelError
 
@@ -66,5 +67,5 @@ def check_returned(kernel: object, returned: object) -> None:
 def name_of(kernel: object) -> str:
     """The name of *kernel*, and the file and line of its definition, if it has one."""
     code = getattr(kernel, "__code__", None)
-    place = f" ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})" if inspect.iscode(code) else ""
+    place = f" ({file_name(code.co_filename)}:{code.co_firstlineno})" if inspect.iscode(code) else ""
     return f"{getattr(kernel, '__name__', type(kernel).__name__)}{place}"

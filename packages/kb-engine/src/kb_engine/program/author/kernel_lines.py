@@ -17,6 +17,7 @@ from types import CodeType, FrameType
 from typing import Final, NoReturn
 
 from kb_engine.memory.device_memory import UnwrittenLoadError
+from kb_engine.program.author.cells import cell_name, file_name
 from kb_messages import KbError, KernelError
 
 
@@ -122,7 +123,8 @@ def line_of(filename: str, lineno: int, root: Path) -> str:
 
 def _relative(filename: str, root: Path) -> str:
     path = Path(filename)
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    is_below = path.is_relative_to(root) and not cell_name(filename)  # IPython's file of a cell may lie below *root*
+    return path.relative_to(root).as_posix() if is_below else file_name(filename)
 
 
 @lru_cache

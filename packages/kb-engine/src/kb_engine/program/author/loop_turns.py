@@ -11,10 +11,10 @@ import linecache
 from collections.abc import Iterable
 from functools import lru_cache
 from inspect import CO_NEWLOCALS
-from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from kb_engine.program.author.cells import file_name
 from kb_engine.program.author.kernel_lines import is_own
 
 _RANGES = ("range", "static_range")
@@ -76,7 +76,7 @@ def _loops_in(frame: FrameType) -> list[LoopTurns]:
             for each in around:
                 turns = _turns(each, names, frame.f_globals)
                 if turns is not None:
-                    found.append(LoopTurns(f"{Path(code.co_filename).name}:{each.line}", *turns))
+                    found.append(LoopTurns(f"{file_name(code.co_filename)}:{each.line}", *turns))
         finally:
             if isinstance(names, dict):  # before Python 3.13, a frame keeps this dictionary, and so values in TCM
                 names.clear()

@@ -13,12 +13,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock, Thread, get_ident
 from time import monotonic, sleep
 from types import CodeType, FrameType
 from typing import Any, Final
 
+from kb_engine.program.author.cells import file_name
 from kb_engine.program.author.kernel_lines import is_own
 from kb_engine.timing.clock import Clock
 
@@ -164,7 +164,7 @@ def _position(frame: FrameType | None) -> str:
     """The file and line of the author at which *frame* stands."""
     while frame is not None and is_own(frame.f_code.co_filename):
         frame = frame.f_back
-    return "launch" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return "launch" if frame is None else f"{file_name(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 _GOES_ON: Final = (
