@@ -11,7 +11,7 @@ from python_copies import kb, python
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-PROGRAM, TEST, LOOKS, ASK, BENCHMARK = (part.partition("```")[0] for part in PAGE.split("```python\n")[1:])
+PROGRAM, LAUNCHES, TEST, LOOKS, ASK, BENCHMARK = (part.partition("```")[0] for part in PAGE.split("```python\n")[1:])
 IMPORTS = "import numpy as np\nimport kernbench as kb\nfrom mine import reference, softmax\n\n\n"
 
 
@@ -37,7 +37,10 @@ def place(tmp_path: Path) -> Path:
 def test_the_program_prints_what_is_quoted(place: Path) -> None:
     quoted = PAGE.split("```text\n")[1].partition("```")[0]
     digits = re.compile(r"largest error .*")  # the last digits of errors follow the machine's BLAS
-    assert digits.sub("", printed(python(place, "mine.py"))) == digits.sub("", quoted)
+    (place / "all.py").write_text(f"{PROGRAM}\n\n{LAUNCHES}", encoding="utf-8")
+    said, _, last = printed(python(place, "all.py")).rstrip().rpartition("\n")
+    assert digits.sub("", f"{said}\n".replace("all.py", "mine.py")) == digits.sub("", quoted)
+    assert last.endswith(" True"), "the function of launches agrees with its reference"
 
 
 def test_the_golden_time_is_the_one_that_is_quoted(place: Path) -> None:

@@ -24,7 +24,7 @@ Expectation = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Callable[..., Any]
 
 
 class Call(NamedTuple):
-    """A kernel and all that it is launched with.
+    """A kernel and all that it is launched with; or a function of launches, whose first parameter is `host`.
 
     `arguments` has the kernel's arguments by the names of its parameters; arrays are `TensorArgument`s there. `launch`
     has the options of `Host.launch` that were given. `reference` and `tolerance` are None where the caller states none,
@@ -53,6 +53,11 @@ class Call(NamedTuple):
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
         """The content of the tensors before the kernel begins, by name."""
         return {name: each.data for name, each in self.tensors.items() if each.data is not None}
+
+    @property
+    def has_launches(self) -> bool:
+        """Whether `kernel` is a function of launches."""
+        return has_launches(self.kernel)
 
     def on(self, host: Host) -> Call:
         """Returns the call with the arguments and options that `chosen` returns for the chip of *host*.
@@ -92,11 +97,15 @@ def call(
     *pes*, *targets*, *grid* and *schedule* are the options of `Host.launch`. *reference* and *tolerance* are expected
     values and allowed absolute errors, and *flops* is the number of operations.
 
+    In place of a kernel stands a function of launches: its first parameter is called `host`, it gets the Host of the
+    chip and the placed tensors, and calls `host.launch` as often as it wants. It states *pes* and the other options of
+    a launch there.
+
     *chosen* is for arguments that depend on the chip, such as the sizes of blocks. It takes the Host of the chip before
     the launch, and returns these arguments and the options `grid` and `pes` by name. `Host.fitted` finds such sizes.
 
-    Raises BenchmarkError when the arguments do not fit the kernel's parameters, and for a parameter of the kernel that
-    is not given in order and has the name of an option.
+    Raises BenchmarkError when the arguments do not fit the kernel's parameters, for a parameter of the kernel that is
+    not given in order and has the name of an option, and for options of a launch beside a function of launches.
     """
     refuse_taken_names(kernel, len(arguments), call)
     kernel, named = _without_partial(kernel, named)
@@ -104,6 +113,9 @@ def call(
     launch = {name: value for name, value in options.items() if value is not None}
     if schedule != "dynamic":
         launch["schedule"] = schedule
+    if has_launches(kernel) and (named_options := [*launch, *(["chosen"] if chosen else [])]):
+        got = f"{', '.join(f'{name}=' for name in named_options)} beside a function of launches"
+        raise BenchmarkError(f"function {kernel.__name__}", got, "none", "state them at its calls of host.launch")
     bound = _bound(kernel, arguments, named, is_whole=chosen is None)
     prepared = {name: _prepared(value) for name, value in bound}
     names = [name for name, _ in _tensors(prepared)]
@@ -113,6 +125,14 @@ def call(
     if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
         raise BenchmarkError(f"tensor {twice}", "two tensors of that name", "one", "rename the kernel's parameter")
     return Call(kernel, prepared, launch, reference, tolerance, _plain(flops), chosen)
+
+
+def has_launches(kernel: Any) -> bool:
+    """Whether *kernel* is a function of launches: its first parameter is called `host`."""
+    try:
+        return next(iter(inspect.signature(kernel).parameters), "") == "host"
+    except (TypeError, ValueError):  # no function, or one in C
+        return False
 
 
 def refuse_taken_names(kernel: Any, n_given: int, taker: Callable[..., Any]) -> None:

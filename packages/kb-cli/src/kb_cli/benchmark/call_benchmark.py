@@ -40,11 +40,18 @@ class CallBenchmark(Benchmark[Any]):
         return self.call.inputs
 
     def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
-        """Places the tensors, launches the kernel, and returns the output tensors by name."""
+        """Places the tensors, launches the kernel, and returns the output tensors by name.
+
+        A function of launches is called in place of a launch. Raises BenchmarkError when it returns something.
+        """
         placed = {name: each.put(host, name, self._spreads) for name, each in self.call.tensors.items()}
         call = self.call.on(host)
         arguments = [_with_tensors(value, name, placed) for name, value in call.arguments.items()]
-        host.launch(call.kernel, *arguments, **call.launch)
+        if not call.has_launches:
+            host.launch(call.kernel, *arguments, **call.launch)
+        elif (returned := call.kernel(host, *arguments)) is not None:
+            fix = "write results to arguments that are kernbench.empty(shape, dtype)"
+            raise BenchmarkError(f"function {call.name}", f"{type(returned).__name__} returned", "nothing", fix)
         return {name: placed[name] for name, each in self.call.tensors.items() if each.is_output}
 
     def reference(self, p: Any, inputs: Arrays) -> Arrays:

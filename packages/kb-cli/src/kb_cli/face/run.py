@@ -47,6 +47,7 @@ def run(
     """Runs *kernel* with *arguments* on *chip*, computes its results, and reports where the time went.
 
     The arguments are those of `kernbench.call`: numpy arrays are inputs, `kernbench.empty(shape, dtype)` is a result.
+    A function whose first parameter is called `host` launches kernels itself, as often as it wants.
     In place of a kernel stands a call, or a benchmark: a name such as "gemm", the path of a file, a subclass of
     Benchmark, or a function under `@kernbench.benchmark`. *named* are then its parameters, and *seed* is the seed of
     its inputs.
