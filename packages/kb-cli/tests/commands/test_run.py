@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,24 +175,62 @@ def test_limits_of_kept_files(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(keep, "RUN_LIMIT", 1024)
     done = invoke("run", "gemm", *SMALL, "--json")
     result = json.loads(done.stdout)
-    assert result["keep"]["data"] is False
+    assert (result["keep"]["data"], result["keep"]["log"]) == (False, False)
     assert "more than the 1 KiB --keep auto keeps of a run" in done.stderr
     assert sorted(path.name for path in Path(result["run_dir"]).iterdir()) == [
         "bench.py", "run.json", "topology.yaml", "usage.json", "wall.json", "where.json",
     ]  # fmt: skip
     kept = json.loads(invoke("run", "gemm", *SMALL, "--json", "--keep", "all").stdout)
-    assert kept["keep"]["data"] is True
+    assert (kept["keep"]["data"], kept["keep"]["log"]) == (True, True)
     assert (Path(kept["run_dir"]) / "log" / "manifest.json").is_file()
+
+
+def test_a_log_that_fits_is_kept_beside_no_data(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(invoke("run", "gemm", *SMALL, "--json").stdout)["keep"]
+    assert 0 < whole["log_nbytes"] < whole["nbytes"]
+    monkeypatch.setattr(keep, "RUN_LIMIT", whole["nbytes"] - 1)
+    done = invoke("run", "gemm", *SMALL, "--json", "--out", "large")
+    run_dir = json.loads(done.stdout)["run_dir"]
+    why = r"0 MiB of data, more than the \S+ (KiB|B) --keep auto keeps of a run"
+    assert re.fullmatch(f"note: 1 of 1 runs: no data kept: {why}\n", done.stderr), done.stderr
+    there = {path.name for path in Path(run_dir).iterdir()}
+    assert "log" in there
+    assert not there & {"memory", "expected"}
+    assert invoke("trace", run_dir, "-o", "x.pftrace").exit_code == 0
+    assert "op log was not kept" not in invoke("report", run_dir).stdout
+    refused = invoke("verify", run_dir)
+    assert refused.exit_code == 2
+    assert "got no memory and no expected outputs (0 MiB of data, more than the " in refused.stderr
+    assert "; run it again with --keep all" in refused.stderr
+
+
+def test_a_log_that_a_run_lacks_stays_in_the_folder_of_an_earlier_run(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep, "RUN_LIMIT", 10_000)
+    first = json.loads(invoke("run", "gemm", *SMALL, "--json").stdout)
+    assert (first["keep"]["data"], first["keep"]["log"]) == (False, True)
+    second = json.loads(invoke("run", "gemm", *SMALL, "--json", "--keep", "none").stdout)
+    assert second["run_dir"] == first["run_dir"]
+    assert (Path(first["run_dir"]) / "log" / "manifest.json").is_file()
+    assert second["keep"]["why"] == "--keep none; the folder keeps the data of an earlier run"
 
 
 def test_all_shapes_share_one_limit(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n8,8,8\n")
     args = ["run", "gemm", "--shapes", "shapes.csv", "--topology", "one_pe", "--json"]
-    one = json.loads(invoke(*args).stdout)[0]["keep"]["nbytes"]
-    monkeypatch.setattr("kb_cli.run.saving.rows.SHAPES_LIMIT", one + one // 2)
+    one = json.loads(invoke(*args).stdout)[0]["keep"]
+    limit = one["nbytes"] + one["nbytes"] // 2
+    assert one["log_nbytes"] * 2 > limit
+    monkeypatch.setattr(keep, "SHAPES_LIMIT", limit)
     done = invoke(*args)
     assert [row["keep"]["data"] for row in json.loads(done.stdout)] == [True, False]
-    assert done.stderr.startswith("note: no data kept of 1 of 2 runs: ")
+    assert done.stderr.startswith("note: 1 of 2 runs: no data and no log kept: --keep auto keeps ")
+    monkeypatch.setattr(keep, "SHAPES_LIMIT", one["log_nbytes"] * 2 - 1)
+    done = invoke(*args)
+    assert [row["keep"]["data"] for row in json.loads(done.stdout)] == [True, True]
+    assert [row["keep"]["log"] for row in json.loads(done.stdout)] == [True, False]
+    assert " of log of all runs together" in done.stderr
 
 
 def test_a_row_that_cannot_run_names_its_line(invoke: Invoke, tmp_path: Path) -> None:

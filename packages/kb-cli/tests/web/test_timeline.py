@@ -267,8 +267,12 @@ def test_more_runs_than_are_kept_do_not_make_each_other_old(asked: Asked, tmp_pa
 def test_a_run_whose_log_was_not_kept_says_which_keep_keeps_it(asked: Asked) -> None:
     found = asked.get("lanes", asked.other, table="ops")
     assert found.status == 400
-    sentence = "got a run whose op log was not kept (--keep none), needs one; run it again with --keep all\n"
-    assert found.text.endswith(sentence)
+    sentence = "got a run whose op log was not kept (--keep none), needs one; run it again with --keep all"
+    said = json.loads(found.text)
+    assert said["text"].endswith(sentence)
+    command = said["command"]
+    assert command.startswith("kb run gemm -p ")
+    assert command.endswith(f"--keep all --out {asked.folder.parent}")
 
 
 def test_a_run_that_died_shows_how_far_it_came(asked: Asked, tmp_path: Path) -> None:

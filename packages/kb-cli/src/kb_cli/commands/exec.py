@@ -52,7 +52,7 @@ from kb_cli.terminal.output import emit_json, emit_tables
     type=click.Choice([each.value for each in Policy]),
     default="auto",
     show_default=True,
-    help="Memory and log in the run folder: auto keeps up to 256 MiB a launch, 1 GiB over all.",
+    help="Memory and log in the run folder: auto keeps up to 256 MiB of each a launch, 1 GiB of each over all.",
 )
 @click.option(
     "--sim-stats",

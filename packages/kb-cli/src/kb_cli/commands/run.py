@@ -70,7 +70,8 @@ from kb_topology import load_topology
     type=click.Choice([each.value for each in Policy]),
     default="auto",
     show_default=True,
-    help="Memory, references and log in the run folder: auto keeps up to 256 MiB a run, 1 GiB over all shapes.",
+    help="Data and log in the run folder: auto keeps up to 256 MiB of each a run, 1 GiB of each over all shapes. The "
+    "data are memory, references and captured values.",
 )
 @click.option(
     "--verify",
@@ -301,7 +302,7 @@ def _print_stats(results: list[RunResult]) -> None:
 
 
 def _tell_if_dropped(results: list[RunResult]) -> None:
-    """Notes on standard error that `--keep auto` kept no data. Without --json, the tables say so."""
-    dropped = [result for result in results if not result.keep.data and result.keep.policy is Policy.AUTO]
+    """Notes on standard error what `--keep auto` left out. Without --json, the tables say so."""
+    dropped = [result for result in results if result.keep.missing and result.keep.policy is Policy.AUTO]
     if dropped and dropped[0].log_digest is not None:
-        click.echo(f"note: no data kept of {len(dropped)} of {len(results)} runs: {dropped[0].keep.why}", err=True)
+        click.echo(f"note: {len(dropped)} of {len(results)} runs: {dropped[0].keep.missing}", err=True)

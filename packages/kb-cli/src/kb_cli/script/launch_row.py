@@ -17,7 +17,7 @@ from kb_cli.run.observe.timed_host import HostTimes
 from kb_cli.run.records.usage_file import usage_table, write_usage
 from kb_cli.run.records.where_time import write_where
 from kb_cli.run.rules.kernel_rules import RuleSearch
-from kb_cli.run.saving.keep import keep
+from kb_cli.run.saving.keep import Room, keep
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.saving.save import write_results, write_sources
 from kb_cli.run.simulation.sanitizer import Naming, numbering_of, races_of
@@ -38,7 +38,7 @@ def write_row(
     watch: LaunchWatch,
     record: RecordedScript,
     policy: Policy,
-    left_nbytes: int,
+    room: Room,
 ) -> RunResult:
     """Writes *launch*, which *watch* observed, to the first path of *folder*, whose later name is the second path."""
     path, final = folder
@@ -51,7 +51,7 @@ def write_row(
     if policy is not Policy.NONE:
         write_log(path / LOG, log)
     outcome = outcome_of(launch, watch, summary)
-    kept = keep(path, outcome, policy, left_nbytes)
+    kept = keep(path, outcome, policy, room)
     write_usage(path, outcome.usage)
     assert outcome.where is not None
     write_where(path, outcome.where)

@@ -22,7 +22,7 @@ from kb_cli.run.base.result import Policy, RunResult, SimStats
 from kb_cli.run.folders.identity import folder_name, versions
 from kb_cli.run.folders.run_folder import NewRunFolder
 from kb_cli.run.records.run_json import write_run
-from kb_cli.run.saving.keep import SHAPES_LIMIT, without_own_folder
+from kb_cli.run.saving.keep import whole_room, without_own_folder
 from kb_cli.run.saving.rows import rows_fields
 from kb_cli.script.launch_progress import LaunchProgress
 from kb_cli.script.launch_row import setup_of, write_row
@@ -113,7 +113,7 @@ class ScriptRun:
         self._front_end = script_front_end()
         self._rows: list[RunResult] = []
         self._first: Setup | None = None
-        self._left_nbytes = SHAPES_LIMIT
+        self._room = whole_room()
         self._is_cut_off = False
         self._work = LaunchWork()
         sanitizer = LaunchSanitizer() if sanitize else None
@@ -234,8 +234,8 @@ class ScriptRun:
             self._first = setup_of(launch, record)
         name = f"{number:04d}"
         paths = self._folder.path / name, self._folder.final / name
-        result = write_row(paths, launch, self._watch, record, self._policy, self._left_nbytes)
-        self._left_nbytes -= result.keep.nbytes if result.keep.data else 0
+        result = write_row(paths, launch, self._watch, record, self._policy, self._room)
+        self._room = self._room.without(result.keep)
         self._rows.append(result)
         self._work.add(launch.host.engine)
 

@@ -37,9 +37,9 @@ def read_run_log(folder: Path) -> RunLog:
     run = read_one_run(folder)
     if not run.flags.log:
         raise RunFolderError(str(folder), "a run without an op log", "one", "run it again without --no-log")
-    if not run.keep.data:
-        got = f"a run whose op log was not kept ({run.keep.why})"
-        raise RunFolderError(str(folder), got, "one", run.how_to_keep)
+    if not run.keep.has_log:
+        got = f"a run whose op log was not kept ({run.keep.log_reason})"
+        raise RunFolderError(str(folder), got, "one", run.how_to_keep_log)
     dma = DmaOpsOnTheWay()
     try:
         log = own_log(folder, run, prefix=True, lazy_operands=True, look=dma.look)

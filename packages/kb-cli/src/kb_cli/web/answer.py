@@ -36,6 +36,11 @@ def json_bytes(value: Any) -> bytes:
     return encode_json(value)
 
 
+def json_refusal(text: str, command: str, status: int) -> WebAnswer:
+    """Returns an answer whose *text* explains an error, with the *command* that mends it."""
+    return WebAnswer(json_bytes({"text": text, "command": command}), JSON, status)
+
+
 def sentence(text: str, status: int) -> WebAnswer:
     """Returns an answer whose *text* explains an error."""
     return WebAnswer(f"{text}\n".encode("utf-8", "backslashreplace"), TEXT, status)

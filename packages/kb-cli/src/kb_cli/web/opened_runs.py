@@ -16,6 +16,8 @@ from kb_cli.report.data.run_report import TimeReport, make_report
 from kb_cli.report.data.run_source import RunSource, read_run_source
 from kb_cli.run.base.files import LOG, RUN, TOPOLOGY, RunFolderError
 from kb_cli.run.base.progress import PROGRESS
+from kb_cli.run.records.repeat_command import repeat_command
+from kb_cli.run.records.run_json import RunJson, read_run
 from kb_cli.web.lazy_parts import LazyParts
 from kb_cli.web.run_index import RunPlace
 from kb_cli.web.run_timeline import RunTimeline
@@ -24,6 +26,16 @@ from kb_dataexec import read_log
 from kb_dataexec.files import file_in
 from kb_messages import KbError
 from kb_topology import Topology, load_topology
+
+
+class NoLogError(RunFolderError):
+    """Raised for a view that needs the op log of a run without one. `command` runs the run again and keeps the log."""
+
+    def __init__(self, folder: Path, run: RunJson) -> None:
+        why = run.keep.log_reason
+        got = f"a run whose op log was not kept ({why})" if run.flags.log else "a run without an op log (--no-log)"
+        super().__init__(str(folder), got, "one", run.how_to_keep_log)
+        self.command = repeat_command(folder, run)
 
 
 class OpenedRun:
@@ -42,7 +54,11 @@ class OpenedRun:
         return self._parts.part("source", self._read_source)
 
     def _read_source(self) -> RunSource:
-        return read_run_source(self._complete_path(), lazy_operands=True)  # the first lanes need none
+        folder = self._complete_path()
+        run = read_run(folder)
+        if isinstance(run, RunJson) and not run.flags.log:
+            raise NoLogError(folder, run)
+        return read_run_source(folder, lazy_operands=True)  # the first lanes need none
 
     def _complete_path(self) -> Path:
         if self.place.state != "complete":
@@ -89,8 +105,7 @@ class OpenedRun:
         if source.too_large is not None:
             raise source.too_large
         if source.log is None:
-            got = f"a run whose op log was not kept ({source.run.keep.why})"
-            raise RunFolderError(str(source.folder), got, "one", source.run.how_to_keep)
+            raise NoLogError(source.folder, source.run)
         results = source.run.results
         return RunTimeline(source.folder, source.log, results.launches, of_workload=results.workload_ops or ())
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from kb_cli.terminal.failure import failure_text
 from kb_cli.terminal.streams import say
-from kb_cli.web.answer import WebAnswer, WebEvents, sentence
+from kb_cli.web.answer import WebAnswer, WebEvents, json_refusal, sentence
 from kb_cli.web.web_request import NoViewError, WebRequest
 from kb_messages import KbError
 
@@ -44,7 +44,9 @@ def answer_to(name: str, asked: WebRequest, is_over: Callable[[], bool]) -> WebA
     try:
         return _function(name)(asked)
     except KbError as error:
-        return sentence(str(error), getattr(error, "status", HTTPStatus.BAD_REQUEST))
+        status = getattr(error, "status", HTTPStatus.BAD_REQUEST)
+        command = getattr(error, "command", None)
+        return sentence(str(error), status) if command is None else json_refusal(str(error), command, status)
     except Exception as error:  # noqa: BLE001 -- the page goes on, and the terminal says what happened
         if is_over():
             return sentence("kb web has ended", HTTPStatus.SERVICE_UNAVAILABLE)

@@ -22,7 +22,7 @@ from kb_topology import Topology, load_topology
 class RunSource(NamedTuple):
     """A run folder whose files are as the run wrote them.
 
-    `log` is None where the data was not kept, and where its rows take too much memory, as `too_large` says.
+    `log` is None where it was not kept, and where its rows take too much memory, as `too_large` says.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class RunSource(NamedTuple):
             got, needs = self.too_large.got, self.too_large.needs
             notes.append(f"{self.folder / LOG}: got {got}, needs {needs}: no lanes, and one roofline point")
         elif self.log is None:
-            why = self.run.keep.why
+            why = self.run.keep.log_reason
             notes.append(
                 f"{self.folder}: got a run whose op log was not kept ({why}): no lanes, and one roofline point"
             )
@@ -103,7 +103,7 @@ def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
             _check_held(folder, name, run)
     log, too_large = None, None
     try:
-        log = own_log(folder, run, prefix=True, lazy_operands=lazy_operands) if run.keep.data else None
+        log = own_log(folder, run, prefix=True, lazy_operands=lazy_operands) if run.keep.has_log else None
     except LargeLogError as error:
         if WHERE not in run.files:
             raise
@@ -125,6 +125,6 @@ def _where_of(folder: Path, run: RunJson, log: OpLog | None) -> Where:
     if WHERE in run.files:
         return read_where(folder)
     if log is None:
-        got = f"a run without {WHERE} and whose op log was not kept ({run.keep.why})"
+        got = f"a run without {WHERE} and whose op log was not kept ({run.keep.log_reason})"
         raise RunFolderError(str(folder), got, "one of the two", "run the benchmark again")
     return where_of(log)

@@ -106,7 +106,7 @@ def _summary(result: RunResult) -> Table:
         table.add_row("races", styled(text, verdict_style(False)))
     if isinstance(result.wall_s, dict):
         table.add_row("simulated in", _speed(result, result.wall_s))
-    kept = "" if result.keep.data else f" (no data kept: {result.keep.why})"
+    kept = f" ({result.keep.missing})" if result.keep.missing else ""
     table.add_row("run folder", styled(f"{result.run_dir}{kept}", WARNING if kept else ""))
     return table
 

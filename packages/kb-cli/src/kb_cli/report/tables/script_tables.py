@@ -41,8 +41,8 @@ def script_tables(result: ScriptResult) -> list[Any]:
     if len(result.launches) > _MOST_ROWS:
         lines.append(f"the first {_MOST_ROWS} are shown")
     if result.run_dir is not UNSET:
-        missing = [each for each in result.launches if not each.keep.data]
-        none = f" (no data kept of {_launches_text(len(missing))}: {missing[0].keep.why})" if missing else ""
+        missing = [each for each in result.launches if each.keep.missing]
+        none = f" ({_launches_text(len(missing))}: {missing[0].keep.missing})" if missing else ""
         lines.append(styled(f"run folder {result.run_dir}{none}", WARNING if none else ""))
     return [*lines, *(styled(line, BAD) for line in failed_line(_causes(result)))]
 

@@ -33,9 +33,9 @@ def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
         for sentence in verdict_sentences(result)
     ]
     lines += [f"{_where(result)}: {text}" for result in results for text in sanitizer_texts(result)]
-    missing = [result for result in results if not result.keep.data]
+    missing = [result for result in results if result.keep.missing]
     if missing:
-        text = f"data kept for {len(results) - len(missing)} of {len(results)} shapes: {missing[0].keep.why}"
+        text = f"{len(missing)} of {_shapes(len(results))}: {missing[0].keep.missing}"
         lines.append(styled(text, WARNING))
     bad = [result for result in results if failure_causes(result)]
     last = failed_line([f"{len(bad)} of {_shapes(len(results))}"] if bad else [])

@@ -23,7 +23,7 @@ from kb_engine.program import Leak, WrappedIndex
 
 
 class Policy(StrEnum):
-    """The values of `--keep`: whether the data of a run goes into its folder."""
+    """The values of `--keep`: whether the data and the op log of a run go into its folder."""
 
     AUTO = "auto"
     ALL = "all"
@@ -31,12 +31,40 @@ class Policy(StrEnum):
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """Whether the data of a run is in its folder, its size in bytes, and the reason if it is not."""
+    """What a run left in its folder: its data in `nbytes` bytes, and its op log in `log_nbytes` bytes.
+
+    The data are the initial memory, the references and the captured values. `why` is the reason for which the data is
+    not there, and `why_no_log` that of the log. A folder of an older kb has no `log`: there the log lies beside the
+    data or is gone with it, and `nbytes` counts both.
+    """
 
     policy: Policy
     data: bool
     nbytes: int
     why: str = ""
+    log: bool | UnsetType = UNSET
+    log_nbytes: int = 0
+    why_no_log: str = ""
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the folder has the op log."""
+        return self.data if isinstance(self.log, UnsetType) else self.log
+
+    @property
+    def log_reason(self) -> str:
+        """The reason for which the folder has no op log; "" where it has one."""
+        return self.why if isinstance(self.log, UnsetType) else self.why_no_log
+
+    @property
+    def missing(self) -> str:
+        """What the folder lacks, with the reasons, as the part of a sentence; "" where it has all."""
+        if not self.data and not self.has_log:
+            same = self.log_reason in ("", self.why)
+            return f"no data and no log kept: {self.why}" + ("" if same else f"; {self.log_reason}")
+        if not self.has_log:
+            return f"no log kept: {self.log_reason}"
+        return "" if self.data else f"no data kept: {self.why}"
 
 
 class Traffic(Struct, frozen=True, kw_only=True):

@@ -156,8 +156,12 @@ class NewRunFolder:
 
 
 def _data_in(folder: Path) -> set[str]:
-    """Returns the places in *folder*, a folder of one run or of several, at which the data of a run lies."""
-    return {str(each.relative_to(folder)) for pattern in (MEMORY, f"*/{MEMORY}") for each in folder.glob(pattern)}
+    """Returns the places in *folder*, a folder of one run or of several, at which data or the whole log of a run
+    lies.
+    """
+    names = (MEMORY, f"{LOG}/manifest.json")  # the log of an interrupted run has no manifest
+    patterns = (pattern for name in names for pattern in (name, f"*/{name}"))
+    return {str(each.relative_to(folder)) for pattern in patterns for each in folder.glob(pattern)}
 
 
 def take_away_stale(out: Path) -> None:

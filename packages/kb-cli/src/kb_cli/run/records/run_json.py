@@ -84,6 +84,11 @@ class RunJson(Struct, frozen=True, kw_only=True):
         left_out = [name for name, is_set in (("--no-log", not self.flags.log), ("--no-verify", is_untold)) if is_set]
         return f"run it again with --keep all{f' and without {listed(left_out)}' if left_out else ''}"
 
+    @property
+    def how_to_keep_log(self) -> str:
+        """What keeps the op log of such a run. The log needs no data."""
+        return f"run it again with --keep all{'' if self.flags.log else ' and without --no-log'}"
+
 
 class RowClaim(Struct, frozen=True, kw_only=True):
     """One row of a shapes file: its folder, its figures, and the `sha256` at the end of its run.json."""

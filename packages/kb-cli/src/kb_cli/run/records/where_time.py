@@ -53,4 +53,4 @@ def where_of(folder: Path, run: RunJson) -> Where | None:
     if WHERE in run.files:
         check_written(folder, run, (WHERE,))
         return read_where(folder)
-    return where(own_log(folder, run)) if run.flags.log and run.keep.data else None
+    return where(own_log(folder, run)) if run.flags.log and run.keep.has_log else None

@@ -18,7 +18,7 @@ from kb_cli.run.base.result import Policy, RunResult, was_sampled
 from kb_cli.run.folders.identity import environment, folder_name, identity
 from kb_cli.run.folders.run_folder import NewRunFolder, kept_on_interrupt
 from kb_cli.run.records.run_json import read_run, write_run
-from kb_cli.run.saving.keep import SHAPES_LIMIT, without_own_folder
+from kb_cli.run.saving.keep import whole_room, without_own_folder
 from kb_cli.run.saving.save import record_run
 from kb_messages import KbError
 
@@ -34,7 +34,7 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
             check_capacity(setup._replace(params=row.params))
     config = {**identity(setup), "rows": [[row.cells, shown_params(row.params)] for row in rows]}
     results: list[RunResult] = []
-    left = SHAPES_LIMIT
+    room = whole_room()
     with NewRunFolder(out, folder_name(setup.loaded.name, config)) as folder:
         with RunProgress(folder.path) as progress, kept_on_interrupt(folder):
             for number, row in enumerate(rows):
@@ -42,9 +42,9 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
                 paths = (folder.path / f"{number:04d}", folder.final / f"{number:04d}")
                 with _errors_name(row):
                     row_setup = setup._replace(params=row.params)
-                    results.append(record_run(paths, row_setup, policy, progress, left, row.cells).result)
+                    results.append(record_run(paths, row_setup, policy, progress, room, row.cells).result)
                 gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
-                left -= results[-1].keep.nbytes if results[-1].keep.data else 0
+                room = room.without(results[-1].keep)
             progress.remove_file(folder.path)
         write_run(folder.path, rows_fields(setup, results, folder.path))
         is_committed = folder.commit()

@@ -31,7 +31,7 @@ from kb_cli.run.records.manifest_check import claims
 from kb_cli.run.records.run_json import FileClaim, read_run, write_run
 from kb_cli.run.records.usage_file import write_usage
 from kb_cli.run.records.where_time import write_where
-from kb_cli.run.saving.keep import NO_FOLDER, SHAPES_LIMIT, keep, keep_nothing, without_own_folder
+from kb_cli.run.saving.keep import NO_FOLDER, Room, keep, whole_room, without_own_folder
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.simulation.simulate import RunOutcome, simulate
 from kb_cli.run.simulation.trace_file import Trace, trace_to
@@ -51,7 +51,7 @@ def record_run(
     setup: Setup,
     policy: Policy,
     progress: RunProgress,
-    left_nbytes: int = SHAPES_LIMIT,
+    room: Room | None = None,
     shape: dict[str, object] | None = None,
     trace: Trace | None = None,
 ) -> Finished:
@@ -67,10 +67,9 @@ def record_run(
     log = None if policy is Policy.NONE else (path / LOG).absolute()  # a kernel may change the working directory
     outcome = simulate(setup, log, progress, trace)
     progress.begin(SAVE)
-    if setup.workload is not None and not (setup.checks or setup.compute):
-        kept = keep_nothing(path, outcome, policy, "a workload for times alone has no values")
-    else:
-        kept = keep(path, outcome, policy, left_nbytes)
+    for_times = setup.workload is not None and not (setup.checks or setup.compute)
+    no_data = "a workload for times alone has no values" if for_times else ""
+    kept = keep(path, outcome, policy, room or whole_room(), no_data)
     if kept.data and isinstance(setup.loaded.bench, CallBenchmark):
         save_inputs(path / INPUTS, setup.loaded.bench.call.inputs)
     write_usage(path, outcome.usage)

@@ -210,9 +210,14 @@ def _verify_rows(
 
 
 def _check_has_data(folder: Path, run: RunJson) -> None:
-    if not run.keep.data:
-        needs = "memory, expected outputs and log"
-        raise RunFolderError(str(folder), f"no data ({run.keep.why})", needs, run.how_to_keep)
+    kept = run.keep
+    if kept.data and kept.has_log:
+        return
+    missing = [] if kept.data else [f"no memory and no expected outputs ({kept.why})"]
+    missing += [] if kept.has_log else [f"no log ({kept.log_reason})"]
+    has_neither = not kept.data and not kept.has_log and kept.why == kept.log_reason
+    got = f"no data ({kept.why})" if has_neither else " and ".join(missing)
+    raise RunFolderError(str(folder), got, "memory, expected outputs and log", run.how_to_keep)
 
 
 def _check_has_expected(folder: Path, run: RunJson) -> None:

@@ -4,9 +4,11 @@ const SILENT = "kb web does not answer: it was stopped, or its terminal was clos
 const AGAIN_MS = 3000; // before the news of a server that refused them are asked for again
 
 export class Refused extends Error {
-    constructor(text, status) {
+    // `command` mends it, and is undefined where the sentence says how.
+    constructor(text, status, command) {
         super(text);
         this.status = status;
+        this.command = command;
     }
 }
 
@@ -19,8 +21,14 @@ async function answer(name, fields, signal) {
         if (error.name === "AbortError") throw error;
         throw new Refused(SILENT, 0);
     }
-    if (!found.ok) throw new Refused((await found.text()).trim(), found.status);
+    if (!found.ok) throw await refusal(found);
     return found;
+}
+
+async function refusal(found) {
+    if (!found.headers.get("content-type").includes("json")) return new Refused((await found.text()).trim(), found.status);
+    const {text, command} = await found.json();
+    return new Refused(text, found.status, command);
 }
 
 export async function json(name, fields, signal) {

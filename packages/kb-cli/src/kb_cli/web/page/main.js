@@ -2,6 +2,7 @@
 
 import {Refused, json} from "/api.js";
 import {h, note} from "/dom.js";
+import {empty} from "/middle.js";
 import {read, written} from "/state.js";
 
 const VIEWS = {
@@ -109,7 +110,8 @@ async function show() {
     } catch (error) {
         if (mine !== turn || error.name === "AbortError") return;
         if (!(error instanceof Refused)) console.error(error);
-        content.replaceChildren(h("h1", null, VIEWS[state.view][0]), note(error.message));
+        content.replaceChildren(h("h1", null, VIEWS[state.view][0]),
+            error.command ? empty("This view needs the op log of the run", error.message, error.command) : note(error.message));
     } finally {
         clearTimeout(waits);
     }
