@@ -24,7 +24,7 @@ from kb_cli.sweep.mix import BENCHMARK
 from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import Point
 from kb_cli.sweep.sensitivity import Sensitivity, sensitivity
-from kb_cli.terminal.status_line import StatusLine
+from kb_cli.terminal.cell_line import new_status_line
 
 _ESTIMATE_S: Final = 20.0
 """Seconds of a sweep before its time is estimated on standard error. Source: assumed."""
@@ -37,7 +37,7 @@ class SweepProgress:
     """
 
     def __init__(self, total: int, known: int) -> None:
-        self._line = StatusLine()
+        self._line = new_status_line()
         self._total, self._known = total, known
         self._done = self._failed = 0
         self._began_s = self._shown_s = monotonic()
@@ -85,7 +85,7 @@ class SweepProgress:
             parts.append(f"{self._failed:,} failed")
         if self._done:
             parts.append(f"{self._left_s():,.0f} s left")
-        self._line.show(parts)
+        self._line.show(parts, (self._known + self._done) / self._total if self._total else None)
 
 
 Workers = Callable[[Sequence[Job]], Iterator[Answer]]

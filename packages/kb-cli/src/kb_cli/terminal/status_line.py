@@ -10,7 +10,8 @@ from contextlib import suppress
 from kb_cli.terminal.escape import shown
 from kb_cli.terminal.streams import is_terminal
 
-_GAP = "  "
+GAP = "  "
+"""The text between two parts."""
 
 
 class StatusLine:
@@ -20,8 +21,11 @@ class StatusLine:
         self._length = 0
         self.is_shown = is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
 
-    def show(self, parts: Sequence[str]) -> None:
-        """Writes *parts* in place of the current text. On a narrow terminal, the last parts are left out."""
+    def show(self, parts: Sequence[str], share: float | None = None) -> None:
+        """Writes *parts* in place of the current text. On a narrow terminal, the last parts are left out.
+
+        A terminal has no bar for *share*, the part of the work that is done.
+        """
         if not self.is_shown:
             return
         text = _fitting([shown(part) for part in parts], _columns() - 1)
@@ -44,9 +48,9 @@ class StatusLine:
 
 def _fitting(parts: Sequence[str], width: int) -> str:
     count = len(parts)
-    while count > 1 and len(_GAP.join(parts[:count])) > width:
+    while count > 1 and len(GAP.join(parts[:count])) > width:
         count -= 1
-    return _GAP.join(parts[:count])[:width]
+    return GAP.join(parts[:count])[:width]
 
 
 def _columns() -> int:

@@ -1,4 +1,4 @@
-"""Progress of a run: on the terminal's status line, and in the file progress.json of the run folder."""
+"""Progress of a run: on the status line of a terminal or notebook cell, and in progress.json of the run folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 import msgspec
 from msgspec import Struct
 
-from kb_cli.terminal.status_line import StatusLine
+from kb_cli.terminal.cell_line import new_status_line
 from kb_cli.terminal.units import duration
 from kb_dataexec.files import writing
 
@@ -66,7 +66,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 class RunProgress:
-    """Reports the progress of a run on the terminal, and in *folder* if one is given.
+    """Reports the progress of a run on the status line, and in *folder* if one is given.
 
     Each phase is reported when it begins, and then at most once in `INTERVAL_S`. There is no thread: the clock's
     housekeeping, the executor and the steps of a run call this object. Leaving the `with` block removes the status
@@ -74,7 +74,7 @@ class RunProgress:
     """
 
     def __init__(self, folder: Path | None = None, seconds: Callable[[], float] = monotonic) -> None:
-        self._line = StatusLine()
+        self._line = new_status_line()
         self._file = folder / PROGRESS if folder is not None else None
         self._seconds = seconds
         self._began_s = self._phase_s = self._shown_s = seconds()
@@ -174,7 +174,8 @@ class RunProgress:
         goes_on = _moved(snapshot) != _moved(self._now)
         advanced_s = self._elapsed_s() if goes_on else self._now.advanced_s
         snapshot = self._now = msgspec.structs.replace(snapshot, advanced_s=advanced_s)
-        self._line.show(line_parts(snapshot))
+        share = snapshot.done / snapshot.total if snapshot.done is not None and snapshot.total else None
+        self._line.show(line_parts(snapshot), share)
         self._write(snapshot)
 
     def _write(self, snapshot: Snapshot) -> None:
