@@ -1,0 +1,30 @@
+"""What a reader could not read on a page: texts on one another, faint or cut off, and views that show nothing.
+
+The checks run in the browser (`eyes.js`), on boxes of texts: of elements, of drawings, and of canvases, whose texts
+are kept while a page draws them.
+"""
+
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+_SCRIPT = (Path(__file__).parent / "eyes.js").read_text(encoding="utf-8")
+LEAST_LETTERS = 20
+"""The fewest letters of a view that says something. Source: assumed, below the shortest view that does."""
+
+
+def watch(page: Page) -> None:
+    """Keep the texts that canvases of *page* show from now on. Call this before the page goes to an address."""
+    page.add_init_script(f"{_SCRIPT}; eyes.watch();")
+
+
+def see(page: Page, least_letters: int = LEAST_LETTERS) -> list[str]:
+    """A sentence for each flaw of what *page* shows now.
+
+    Flaws are: text over text, a contrast below 4.5, a text outside of its frame, a page wider than the window, and a
+    view that is blank: one with fewer than *least_letters* letters, without a table, picture or list, or with a canvas
+    of fewer than four colours.
+    """
+    page.evaluate(f"() => {{ {_SCRIPT} }}")
+    found: list[str] = page.evaluate(f"eyes.see({least_letters})")
+    return found
