@@ -1,7 +1,7 @@
 import pytest
 
 from kb_topology.diagram import chart
-from kb_topology.diagram.attributes import all_lines, head_lines
+from kb_topology.diagram.content.attributes import all_lines, head_lines
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from kb_topology import load_topology
 from kb_topology.diagram import chart
-from kb_topology.diagram.grid import Wish, grid
+from kb_topology.diagram.content.grid import Wish, grid
 
 
 def mesh(rows: int, cols: int) -> dict[str, list[str]]:
@@ -44,9 +44,16 @@ def test_the_routers_of_one_sip_stand_in_the_corners():
     found = chart(load_topology(Path(__file__).parents[3] / "topologies" / "one_sip.yaml"), "cube")
     rows = [[box.key for box in row] for row in found.rows]
     assert rows[2:] == [
-        ["pe0", "pe1", "pe4", "pe5"],
-        ["ucie0", "noc0", "noc1", "ucie1"],
+        ["ucie0", "pe0", "pe1", "pe4", "pe5"],
+        ["noc0", "noc1", "ucie1"],
         ["m_cpu", "sram"],
-        ["ucie3", "noc2", "noc3", "ucie2"],
-        ["pe2", "pe3", "pe6", "pe7"],
+        ["ucie3", "noc2", "noc3"],
+        ["pe2", "pe3", "ucie2", "pe6", "pe7"],
     ]
+    lines = {box.key: box.lines[0] for row in found.rows for box in row if box.key.startswith("ucie")}
+    assert lines == {
+        "ucie0": "to the north",
+        "ucie1": "to the east",
+        "ucie2": "to the south",
+        "ucie3": "to the west",
+    }

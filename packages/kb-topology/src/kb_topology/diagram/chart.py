@@ -23,7 +23,9 @@ class Heat(Struct, frozen=True):
 class Box(Struct, frozen=True):
     """A rectangle with a title and lines of text under it. Boxes that are `like` one another are equally wide.
 
-    `tip` is the text of the tooltip.
+    `tip` is the text of the tooltip. Boxes of one `column` have their centres below one another, and a column lies
+    as far from the next one as any other; 0.5 lies halfway between 0 and 1. A box that `is_small` is as narrow as its
+    text. `part` is the id of the SIP, cube or PE that the box stands for.
     """
 
     key: str
@@ -33,10 +35,17 @@ class Box(Struct, frozen=True):
     like: str = ""
     tip: str = ""
     heat: Heat | None = None
+    column: float | None = None
+    is_small: bool = False
+    part: str = ""
 
 
 class Edge(Struct, frozen=True):
-    """A line from box *a* to box *b*. With *arrows* it has an arrow at *b* and, unless *one_way*, at *a*."""
+    """A line from box *a* to box *b*, for `count` equal links. With *arrows* it has an arrow at *b* and, unless
+    *one_way*, at *a*.
+
+    `label` is of one link. A wire in a PE has none. What the line `says` is its label and its heat, or less.
+    """
 
     a: str
     b: str
@@ -46,6 +55,8 @@ class Edge(Struct, frozen=True):
     one_way: bool = False
     tip: str = ""
     heat: Heat | None = None
+    count: int = 1
+    says: Literal["all", "heat", "nothing"] = "all"
 
 
 class Chart(Struct, frozen=True):

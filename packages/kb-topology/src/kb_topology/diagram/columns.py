@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import ceil, floor
+from math import ceil, floor, inf
 
 from kb_topology.diagram.chart import Box, Chart
 from kb_topology.diagram.combs import Combs, label_of
@@ -14,6 +14,8 @@ GRID = 24
 """Lefts and widths of boxes are multiples of this many pixels, so that lines of different rows miss each other."""
 GAP = 24
 _SWEEPS = 8
+_FIXED = 1e9
+"""The weight of a box of a column, against that of any other box."""
 
 
 def cell_of(label: Sequence[str]) -> int:
@@ -48,14 +50,24 @@ class Columns:
     def _widths(self) -> dict[str, int]:
         widths: dict[str, int] = {}
         for box in (box for row in self.chart.rows for box in row):
-            text = max(text_width(box.title, TITLE), *(text_width(line, TEXT) for line in (*box.lines, "")))
-            need = max(text + 20, 72.0)
+            need = self._least_width(box)
             for bottom in (False, True):
                 cells = self.cells.get((box.key, bottom), [])
-                need = max(need, sum(cells) + 2 * GRID if len(cells) > 1 else 2 * sum(cells))
+                side = 0 if box.is_small else 2 * GRID
+                need = max(need, sum(cells) + side if len(cells) > 1 else 2 * sum(cells))
             like = box.like or box.key
-            widths[like] = max(widths.get(like, 0), GRID * ceil(need / GRID))
+            # centres of a column are below one another where halves of widths lie on the grid too
+            step = GRID if box.column is None else 2 * GRID
+            widths[like] = max(widths.get(like, 0), step * ceil(need / step))
         return {box.key: widths[box.like or box.key] for row in self.chart.rows for box in row}
+
+    @staticmethod
+    def _least_width(box: Box) -> float:
+        """The width of *box* that its text needs."""
+        lines = [text_width(line, TEXT) for line in box.lines]
+        if box.is_small:
+            return max(text_width(box.title, TEXT), *lines, 0.0) + 6
+        return max(text_width(box.title, TITLE), *lines, 52.0) + 20
 
     def gap(self, row: int, after: int) -> int:
         """The least width of the gap in *row* before box *after*."""
@@ -64,7 +76,9 @@ class Columns:
         labels = [
             text_width(text, LABEL) + 20 for edge in self.combs.straight.get(between, ()) for text in label_of([edge])
         ]
-        arrows = [40.0 for edge in self.combs.straight.get(between, ()) if edge.arrows]
+        arrows = [
+            float(GAP if edge.says == "nothing" else 40) for edge in self.combs.straight.get(between, ()) if edge.arrows
+        ]
         return GRID * ceil(max([GAP, *labels, *arrows]) / GRID) + self.lines_width(row, after)
 
     def lines_width(self, row: int, after: int) -> int:
@@ -90,36 +104,74 @@ class Columns:
                 found[box.key] = x + self.widths[box.key] / 2
                 x += self.widths[box.key]
             centres |= {key: centre - x / 2 for key, centre in found.items()}
+        fixed = self._column_centres()
         numbers = range(len(self.chart.rows))
         for sweep in range(_SWEEPS):
             for number in numbers if sweep % 2 else reversed(numbers):
                 row = self.chart.rows[number]
                 wanted = [
-                    sum(centres[key] for key in beside[box.key]) / len(beside[box.key])
+                    fixed[box.column]
+                    if box.column is not None
+                    else sum(centres[key] for key in beside[box.key]) / len(beside[box.key])
                     if beside[box.key]
                     else centres[box.key]
                     for box in row
                 ]
                 centres |= self._apart(number, row, wanted)
+        centres |= self._within_columns(centres)
         return {key: _snapped(centre - self.widths[key] / 2) for key, centre in centres.items()}
+
+    def _within_columns(self, centres: dict[str, float]) -> dict[str, float]:
+        """The centres of rows that stick out on one side of the rows with columns, and would fit between their ends."""
+
+        def ends(row: Sequence[Box]) -> tuple[float, float]:
+            first, last = row[0].key, row[-1].key
+            return centres[first] - self.widths[first] / 2, centres[last] + self.widths[last] / 2
+
+        aligned = [ends(row) for row in self.chart.rows if any(box.column is not None for box in row)]
+        low, high = min((low for low, _ in aligned), default=-inf), max((high for _, high in aligned), default=inf)
+        found: dict[str, float] = {}
+        for row in self.chart.rows:
+            left, right = ends(row)
+            if right - left <= high - low:
+                move = max(low - left, 0) + min(high - right, 0)
+                found |= {box.key: centres[box.key] + move for box in row}
+        return found
+
+    def _column_centres(self) -> dict[float | None, float]:
+        """The centre of each column. All columns are as far apart as the two that need most room."""
+        pitch, found = 0.0, set[float]()
+        for number, row in enumerate(self.chart.rows):
+            x, last = 0.0, (0.0, 0.0)
+            for at, box in enumerate(row):
+                x += (self.gap(number, at) + self.widths[row[at - 1].key] / 2 if at else 0) + self.widths[box.key] / 2
+                if box.column is not None:
+                    if any(each.column is not None for each in row[:at]):
+                        pitch = max(pitch, (x - last[1]) / (box.column - last[0]))
+                    last = box.column, x
+                    found.add(box.column)
+        pitch = GRID * ceil(pitch / GRID)
+        middle = _snapped(pitch * (min(found) + max(found)) / 2) if found else 0
+        return {column: pitch * column - middle for column in found}
 
     def _apart(self, number: int, row: Sequence[Box], wanted: Sequence[float]) -> dict[str, float]:
         """Centres as near to *wanted*, in the sum of squares, as the widths allow.
 
-        The method is the pool-adjacent-violators algorithm of isotonic regression.
+        The method is the pool-adjacent-violators algorithm of isotonic regression. Boxes of a column stay where they
+        are wanted.
         """
         offsets, offset = [], 0.0
         for column, box in enumerate(row):
             if column:
                 offset += (self.widths[row[column - 1].key] + self.widths[box.key]) / 2 + self.gap(number, column)
             offsets.append(offset)
-        pools: list[tuple[float, int]] = []
-        for want, offset in zip(wanted, offsets, strict=True):
-            pools.append((want - offset, 1))
+        pools: list[tuple[float, float, int]] = []
+        for box, want, offset in zip(row, wanted, offsets, strict=True):
+            pools.append((want - offset, 1.0 if box.column is None else _FIXED, 1))
             while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-                (b, n), (a, m) = pools.pop(), pools.pop()
-                pools.append(((a * m + b * n) / (m + n), m + n))
-        starts = [start for start, size in pools for _ in range(size)]
+                (b, n, many), (a, m, more) = pools.pop(), pools.pop()
+                pools.append(((a * m + b * n) / (m + n), m + n, many + more))
+        starts = [start for start, _, size in pools for _ in range(size)]
         return {box.key: start + offset for box, start, offset in zip(row, starts, offsets, strict=True)}
 
     def _choose_gaps(self) -> None:
@@ -127,15 +179,58 @@ class Columns:
         for comb, gaps in zip(self.combs.combs, self.gaps, strict=True):
             centres = [self.lefts[key] + self.widths[key] / 2 for key in (comb.hub, *comb.leaves)]
             middle, here = sum(centres) / len(centres), centres[0]
+            common = self._common_gaps(comb.crossed, middle, here)
             for row in comb.crossed if comb.down else reversed(comb.crossed):
                 boxes = self.chart.rows[row]
                 edges = [self.lefts[box.key] - GAP / 2 for box in boxes]
                 edges.append(self.lefts[boxes[-1].key] + self.widths[boxes[-1].key] + GAP / 2)
                 costs = [abs(x - middle) + abs(x - here) / 2 + self._busy(row, gap) for gap, x in enumerate(edges)]
-                gap = costs.index(min(costs))
+                gap = common.get(row, costs.index(min(costs)))
                 here = edges[gap]
                 gaps[row] = gap, self.gap_lines[row, gap]
                 self.gap_lines[row, gap] += 1
+
+    def _common_gaps(self, rows: Sequence[int], middle: float, here: float) -> dict[int, int]:
+        """The gap of each of *rows* that a straight line passes; of several the one nearest to *middle* and *here*.
+
+        Empty where a line has to bend, and where it crosses one row.
+        """
+        found: list[tuple[float, float, dict[int, int]]] = [(-inf, inf, {})] if len(rows) > 1 else []
+        for row in rows:
+            found = [
+                (max(low, left), min(high, right), {**gaps, row: gap})
+                for low, high, gaps in found
+                for gap, (left, right) in enumerate(self.free(row))
+                if min(high, right) - max(low, left) >= 2 * GAP
+            ]
+
+        def cost(each: tuple[float, float, dict[int, int]]) -> float:
+            low, high, gaps = each
+            x = min(max(middle, low + GAP), high - GAP)
+            return abs(x - middle) + abs(x - here) / 2 + sum(self._busy(row, gap) for row, gap in gaps.items())
+
+        return min(found, key=cost)[2] if found else {}
+
+    def free(self, row: int) -> list[tuple[float, float]]:
+        """The ends of each gap of *row* from left to right, of which the first and the last are open."""
+        boxes = self.chart.rows[row]
+        lefts = [self.lefts[box.key] for box in boxes]
+        rights = [left + self.widths[box.key] for left, box in zip(lefts, boxes, strict=True)]
+        return list(zip([-inf, *rights], [*lefts, inf], strict=True))
+
+    def label_spans(self, row: int, after: int) -> list[tuple[float, float]]:
+        """The ends of the labels of straight lines in the gap in *row* before box *after*."""
+        boxes = self.chart.rows[row]
+        if not 0 < after < len(boxes):
+            return []
+        left, right = self.free(row)[after]
+        centre = (left + right - self.lines_width(row, after)) / 2
+        texts = (
+            each
+            for edge in self.combs.straight.get((boxes[after - 1].key, boxes[after].key), ())
+            for each in label_of([edge])
+        )
+        return [(centre - text_width(text, LABEL) / 2, centre + text_width(text, LABEL) / 2) for text in texts]
 
     def _busy(self, row: int, gap: int) -> float:
         """The cost of a gap in pixels of detour: a line through the gap crosses its straight lines."""

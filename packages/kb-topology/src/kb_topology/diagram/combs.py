@@ -54,8 +54,16 @@ class Comb(Struct):
 
 
 def label_of(edges: Sequence[Edge]) -> tuple[str, ...]:
-    """The label of equal *edges*, with their utilization."""
-    return edges[0].label + percents(tuple(edge.heat for edge in edges if edge.heat is not None))
+    """The label of equal *edges*: how many links they are, what each of them has, and their utilization."""
+    first = edges[0]
+    if first.says == "nothing":
+        return ()
+    heat = percents(tuple(edge.heat for edge in edges if edge.heat is not None))
+    if first.says == "heat" or not first.label:
+        return heat
+    links = sum(edge.count for edge in edges)
+    bandwidth, *length = first.label
+    return (bandwidth if links == 1 else f"{links} x {bandwidth}", *length, *heat)
 
 
 class Combs:
@@ -91,7 +99,8 @@ def _combs(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Com
         a_is_hub = degree[edge.a, edge.label, edge.line] >= degree[edge.b, edge.label, edge.line]
         hub, leaf = (edge.a, edge.b) if a_is_hub else (edge.b, edge.a)
         outward = edge.arrows and a_is_hub
-        key = (hub, at[leaf][0], edge.label, edge.line, edge.arrows, edge.one_way, outward)
+        alike = edge.label, edge.count, edge.says, edge.line, edge.arrows, edge.one_way
+        key = (hub, at[leaf][0], alike, outward)
         if key in combs and leaf not in combs[key].leaves:
             combs[key].edges.append(edge)
             combs[key].leaves.append(leaf)

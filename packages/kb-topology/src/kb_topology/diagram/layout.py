@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from kb_topology.diagram.chart import Chart, Edge, Heat
 from kb_topology.diagram.columns import Columns
 from kb_topology.diagram.combs import Combs, label_of
+from kb_topology.diagram.drawn.legend import width as legend_width
 from kb_topology.diagram.drawn.scene import (
     FOOT,
     HEAD,
@@ -50,7 +51,7 @@ class _Layout:
         low, high = self.columns.ends()
         facts = ((fact, LABEL) for fact in chart.facts)
         words = ((chart.title, HEADING), (chart.subtitle, TEXT), (chart.note, LABEL), *facts)
-        inner = max(high - low, *(text_width(text, size) for text, size in words), 560)
+        inner = max(high - low, *(text_width(text, size) for text, size in words), legend_width(chart), 560)
         self.width = inner + 2 * MARGIN
         self.move = MARGIN + (inner - (high - low)) / 2 - low
 
@@ -88,7 +89,8 @@ class _Layout:
             middle = y + 13 + LABEL_LINE * above
             points: tuple[Point, Point] = ((x1, middle), (x2, middle))
             ends = points if edge.a == a else points[::-1]
-            path = Polyline(ends, edge.line, edge.arrows, edge.arrows and not edge.one_way, edge.tip, edge.heat)
+            both = edge.arrows and not edge.one_way
+            path = Polyline(ends, edge.line, edge.arrows, both, edge.tip, edge.heat, edge.count > 1)
             base = [middle - 6 - LABEL_LINE * (above - 1 - i) for i in range(above)]
             base += [middle + 14 + LABEL_LINE * i for i in range(len(text) - above)]
             centre = (x1 + free) / 2
@@ -115,17 +117,20 @@ class _Layout:
         if len(leaves) == 1:
             points = _plain((*trunk, (leaves[0], y), (leaves[0], end)))
             ends = points[::-1] if to_hub else points
-            yield Polyline(ends, edge.line, to_hub or to_leaf, to_hub and to_leaf, edge.tip, edge.heat)
+            both = to_hub and to_leaf
+            yield Polyline(ends, edge.line, to_hub or to_leaf, both, edge.tip, edge.heat, edge.count > 1)
             return
         heats = [each.heat for each in comb.edges if each.heat is not None]
         top = Heat(max(heat.top for heat in heats), max(heat.mean for heat in heats)) if heats else None
         tip = "\n".join(each.tip for each in comb.edges)
-        yield Polyline(_plain(tuple(trunk[::-1])), edge.line, to_hub, tip=tip, heat=top)
+        bundle = bool(edge.label)
+        yield Polyline(_plain(tuple(trunk[::-1])), edge.line, to_hub, tip=tip, heat=top, bundle=bundle)
         for low, high in ((min([x, *leaves]), x), (x, max([x, *leaves]))):
             if low < high:
-                yield Polyline(((low, y), (high, y)), edge.line, tip=tip, heat=top)
+                yield Polyline(((low, y), (high, y)), edge.line, tip=tip, heat=top, bundle=bundle)
         for leaf, each in zip(leaves, comb.edges, strict=True):
-            yield Polyline(((leaf, y), (leaf, end)), edge.line, to_leaf, tip=each.tip, heat=each.heat)
+            ends = (leaf, y), (leaf, end)
+            yield Polyline(ends, edge.line, to_leaf, tip=each.tip, heat=each.heat, bundle=each.count > 1)
 
     def _comb_labels(self, number: int) -> list[Label]:
         """The label to the right of the trunk, as near to the hub as lines and arrows allow."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from kb_topology.diagram.columns import GRID, Columns, cell_of
 from kb_topology.diagram.combs import Combs, Side
@@ -23,12 +24,18 @@ class Ports:
     def __init__(self, combs: Combs, columns: Columns) -> None:
         self.combs, self.columns = combs, columns
         self.at: dict[Side, dict[int, float]] = {}
+        self.gap_at = [{row: float(columns.gap_x(row, gap)) for row, gap in gaps.items()} for gaps in self.columns.gaps]
+        """The x of each comb in each row that the comb crosses."""
         for side in sorted(combs.ports, key=lambda each: (combs.at[each[0]], each[1])):
             numbers = sorted(combs.ports[side], key=lambda number: (self._aim(side[0], number), number))
             self.at[side] = dict.fromkeys(numbers, 0.0)
             self.at[side] = dict(zip(numbers, self._lattice(side), strict=True))
         for side in self.at:
             self._centre_ports(side)
+        for side in self.at:
+            self._straighten(side)
+        for number in range(len(combs.combs)):
+            self._straighten_gaps(number)
         for side in self.at:
             self._straighten(side)
 
@@ -38,10 +45,9 @@ class Ports:
     def _aim(self, key: str, number: int) -> float:
         """The x towards which comb *number* leaves the box *key*."""
         comb = self.combs.combs[number]
-        if gaps := self.columns.gaps[number]:
+        if gaps := self.gap_at[number]:
             row = self.combs.at[key][0]
-            near = min(gaps, key=lambda each: abs(each - row))
-            return self.columns.gap_x(near, gaps[near])
+            return gaps[min(gaps, key=lambda each: abs(each - row))]
         others = comb.leaves if comb.hub == key else [comb.hub]
         return sum(self._centre(other) for other in others) / len(others)
 
@@ -89,7 +95,7 @@ class Ports:
     def _partners(self, side: Side, number: int) -> Iterator[float]:
         """The x to which comb *number* leads straight from *side*: the x of the gap or of the only other end."""
         comb = self.combs.combs[number]
-        if self.columns.gaps[number]:
+        if self.gap_at[number]:
             yield self._aim(side[0], number)
         elif comb.hub_row != comb.leaf_row:
             if side[0] != comb.hub:
@@ -109,27 +115,54 @@ class Ports:
         """Returns (comb, x) of every upright line in the channel that *side* borders, without the lines of *side*
         itself."""
         channel = self.combs.at[side[0]][0] - (not side[1])
-        found = []
-        for (key, bottom), ports in self.at.items():
-            if (key, bottom) != side and self.combs.at[key][0] - (not bottom) == channel:
-                found += list(ports.items())
+        return [line for here, line in self._lines(channel) if here != side]
+
+    def _lines(self, channel: int) -> Iterator[tuple[Side | None, tuple[int, float]]]:
+        """Yields (side of the port or None for a gap, (comb, x)) of every upright line in *channel*."""
+        for side, ports in self.at.items():
+            if self.combs.at[side[0]][0] - (not side[1]) == channel:
+                yield from ((side, line) for line in ports.items())
         for number, comb in enumerate(self.combs.combs):
-            found += [
-                (number, float(self.columns.gap_x(row, gap)))
-                for row, gap in self.columns.gaps[number].items()
-                if row in (channel, channel + 1) and channel in comb.channels
-            ]
-        return found
+            for row, x in self.gap_at[number].items():
+                if row in (channel, channel + 1) and channel in comb.channels:
+                    yield None, (number, x)
+
+    def _straighten_gaps(self, number: int) -> None:
+        """Moves comb *number* to one x in all rows that the comb crosses, or in the next rows, where there is room."""
+        comb, gaps = self.combs.combs[number], self.gap_at[number]
+        sides: list[Side] = [(comb.hub, comb.down)]
+        sides += [(comb.leaves[0], comb.at_leaf_bottom)] if len(comb.leaves) == 1 else []
+        # a port of a side with more ports moves less freely
+        ends = [self.at[side][number] for side in sorted(sides, key=lambda side: -len(self.at[side]))]
+        fits = [x for x in (*ends, *gaps.values()) if all(self._has_room(row, x, number) for row in gaps)]
+        if fits:
+            best = min(fits, key=lambda x: sum(x != end for end in ends))
+            gaps.update(dict.fromkeys(gaps, best))
+            return
+        for before, row in pairwise(gaps):
+            if self._has_room(row, gaps[before], number):
+                gaps[row] = gaps[before]
+
+    def _has_room(self, row: int, x: float, number: int) -> bool:
+        """Whether comb *number* can cross *row* at *x*: clear of lines, boxes, labels and margins."""
+        lines = (line for channel in (row - 1, row) for _, line in self._lines(channel))
+        if any(abs(x - there) < CLEAR for other, there in lines if other != number):
+            return False
+        gap = self.columns.gaps[number][row][0]
+        left, right = self.columns.free(row)[gap]
+        low, high = self.columns.ends()
+        spans = self.columns.label_spans(row, gap)
+        return max(left, low) + EDGE <= x <= min(right, high) - EDGE and not any(a - 4 <= x <= b + 4 for a, b in spans)
 
     def spans(self, number: int) -> dict[int, list[float]]:
         """The x of the ends and gaps that a comb joins in each of its channels, beginning with the hub's side."""
-        comb, gaps = self.combs.combs[number], self.columns.gaps[number]
+        comb, gaps = self.combs.combs[number], self.gap_at[number]
         here = self.at[comb.hub, comb.down][number]
         spans: dict[int, list[float]] = defaultdict(list)
         for channel in comb.channels:
             row = channel + 1 if comb.down else channel
             if row in gaps:
-                there = float(self.columns.gap_x(row, gaps[row]))
+                there = gaps[row]
                 spans[channel] = [here, there]
                 here = there
             else:

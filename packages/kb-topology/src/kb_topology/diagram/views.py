@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, get_args
 
@@ -11,20 +11,22 @@ from msgspec import UnsetType
 from kb_topology.chip.graph import Node
 from kb_topology.chip.spec import NodeKind as Kind
 from kb_topology.diagram.chart import Box, Chart, Edge
-from kb_topology.diagram.cube_view import cube_rows
-from kb_topology.diagram.facts import facts
+from kb_topology.diagram.content.cube_view import cube_rows
+from kb_topology.diagram.content.facts import facts
+from kb_topology.diagram.content.parts import MOST, Part, count, memory_lines, numbered
+from kb_topology.diagram.content.pe_view import pe_rows
+from kb_topology.diagram.content.said_once import say_once
+from kb_topology.diagram.content.sip_view import sip_picture
 from kb_topology.diagram.loads import Loads
-from kb_topology.diagram.parts import MOST, Part, count, memory_lines, numbered
-from kb_topology.diagram.pe_view import pe_rows
 from kb_topology.text.sentences import did_you_mean
 from kb_topology.topology import Topology
 
 View = Literal["system", "sip", "cube", "pe"]
 VIEWS: tuple[View, ...] = get_args(View)
 _NAMES = {"system": "system", "sip": "SIP", "cube": "cube", "pe": "PE"}
-_NOTE = "Bandwidth is per direction and line, length is of the wire."
+_NOTE = "Bandwidth is of each link and direction, length is of the wire."
 _PE_NOTE = "Arrows are wires: commands and tiles, free of time. Links have bandwidth (each direction) and length."
-_MEASURED = "Labels of lines: bandwidth per direction, length, time in service of the busier direction. Point for more."
+_MEASURED = "Labels of lines: bandwidth of each link and direction, length, time in service of the busier direction."
 
 
 def chart(topology: Topology, view: View, of: str = "", loads: Loads | None = None) -> Chart:
@@ -39,7 +41,8 @@ def chart(topology: Topology, view: View, of: str = "", loads: Loads | None = No
     _check(topology, view, of)
     part = Part(topology, view, of, loads)
     make = {"system": _system, "sip": _sip, "cube": _cube, "pe": _pe}[view]
-    subtitle, rows, edges = make(part)
+    subtitle, rows, edges, own_facts = make(part)
+    edges, said_once = say_once(rows, edges)
     full = tuple(tuple(row) for row in rows if tuple(row))
     note = _PE_NOTE if view == "pe" else _NOTE
     title = f"{topology.name}: {of or _NAMES[view]}"
@@ -47,7 +50,8 @@ def chart(topology: Topology, view: View, of: str = "", loads: Loads | None = No
         title, note = f"{title} in {loads.name}", _MEASURED
         copies = len(_parts(topology, view))
         subtitle += f"; the busiest and the mean of {count(copies, _NAMES[view])}" if copies > 1 and not of else ""
-    return Chart(title, subtitle, full, tuple(edges), note, loads is not None, () if view == "pe" else facts(topology))
+    told = (*own_facts, *said_once, *(() if view == "pe" else facts(topology)))
+    return Chart(title, subtitle, full, tuple(edges), note, loads is not None, told)
 
 
 def _parts(topology: Topology, view: View) -> list[str]:
@@ -67,7 +71,8 @@ def _check(topology: Topology, view: View, of: str) -> None:
         raise topology.error((), f"{of!r}", needs, did_you_mean(of, parts))
 
 
-Content = tuple[str, Iterable[Iterable[Box]], list[Edge]]
+Content = tuple[str, list[tuple[Box, ...]], list[Edge], tuple[str, ...]]
+"""The subtitle, rows of boxes, the lines between them, and sentences on what neither shows."""
 
 
 def _system(part: Part) -> Content:
@@ -85,7 +90,7 @@ def _system(part: Part) -> Content:
         return node.id if node.sip is None else numbered("sip", node.sip, spec.sips)
 
     subtitle = f"{count(spec.sips, 'SIP')}, {count(spec.sips * spec.cubes_per_sip, 'cube')}, {count(pes, 'PE')}"
-    return subtitle, (hosts, others, sips), part.edges(box_of)
+    return subtitle, [tuple(hosts), tuple(others), sips], part.edges(box_of), ()
 
 
 def _sip(part: Part) -> Content:
@@ -95,23 +100,16 @@ def _sip(part: Part) -> Content:
     inside = [node for node in topology.graph.nodes.values() if node.sip == 0 and node.io == 0]
     io = _copies(part, "io", "IO chiplet", chiplets, (", ".join(dict.fromkeys(node.kind.value for node in inside)),))
     pes = spec.cube.pe_layout.count if spec.cube.pe_layout else 0
-    lines = (*((count(pes, "PE"),) if pes else ()), *memory_lines(topology))
     mesh = None if isinstance(spec.sip, UnsetType) else spec.sip.cube_mesh
-    columns = mesh.cols if mesh else min(cubes, 8)
-    boxes = [_copy(part, "cube", "cube", i, lines) for i in range(cubes)]
-    rows = [tuple(boxes[i : i + columns]) for i in range(0, cubes, columns)]
-
-    def box_of(node: Node) -> str:
-        return f"cube{node.cube}" if node.io is None else numbered("io", node.io, chiplets)
-
     shape = f" in {mesh.rows} x {mesh.cols}" if mesh else ""
-    return f"{count(cubes, 'cube')}{shape}, {count(cubes * pes, 'PE')}", (io, *rows), part.edges(box_of)
+    found = sip_picture(part, io)
+    return f"{count(cubes, 'cube')}{shape}, {count(cubes * pes, 'PE')}", found.rows, found.edges, found.facts
 
 
 def _cube(part: Part) -> Content:
     pes = part.topology.spec.cube.pe_layout.count if part.topology.spec.cube.pe_layout else 0
     rows, edges = cube_rows(part, _copies(part, "pe", "PE", pes, (), partial(_slow_lines, part)))
-    return ", ".join((count(pes, "PE"), *memory_lines(part.topology))), rows, edges
+    return ", ".join((count(pes, "PE"), *memory_lines(part.topology))), rows, edges, ()
 
 
 def _pe(part: Part) -> Content:
@@ -121,7 +119,7 @@ def _pe(part: Part) -> Content:
     alike = sum(part.topology.slow_factor(pe_id) == factor for pe_id in part.topology.graph.pe_ids)
     subtitle = part.of or ("the only PE" if pes == 1 else f"{alike} PEs like this one")
     slow = f"; slow by {factor:g}, with the times and rates of a PE that is not" if factor != 1 else ""
-    return subtitle + slow, rows, edges
+    return subtitle + slow, rows, edges, ()
 
 
 def _slow_lines(part: Part, pe: int) -> tuple[str, ...]:
@@ -138,11 +136,15 @@ def _copies(
     lines: tuple[str, ...],
     own_lines: Callable[[int], tuple[str, ...]] = lambda number: (),
 ) -> tuple[Box, ...]:
+    nodes: list[list[Node]] = [[] for _ in range(copies)]
+    for node in part.shown:
+        number = getattr(node, key)
+        if number is not None:
+            nodes[number].append(node)
     if copies > MOST:
-        box = part.group_box(lambda node: getattr(node, key) is not None, key, f"{copies} x {title}", lines, key)
-        return (box,)
-    return tuple(_copy(part, key, title, number, (*lines, *own_lines(number))) for number in range(copies))
-
-
-def _copy(part: Part, key: str, title: str, number: int, lines: tuple[str, ...]) -> Box:
-    return part.group_box(lambda node: getattr(node, key) == number, f"{key}{number}", f"{title} {number}", lines, key)
+        every = [node for each in nodes for node in each]
+        return (part.group_box(every, key, f"{copies} x {title}", lines, key),)
+    return tuple(
+        part.group_box(nodes[number], f"{key}{number}", f"{title} {number}", (*lines, *own_lines(number)), key)
+        for number in range(copies)
+    )

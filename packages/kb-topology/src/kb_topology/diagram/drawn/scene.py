@@ -44,7 +44,7 @@ class Placed(Struct, frozen=True):
 
 
 class Polyline(Struct, frozen=True):
-    """A line through *points*, with an arrow at its end and, if *both*, at its start."""
+    """A line through *points*, with an arrow at its end and, if *both*, at its start. A *bundle* is several links."""
 
     points: tuple[tuple[float, float], ...]
     line: Line
@@ -52,6 +52,7 @@ class Polyline(Struct, frozen=True):
     both: bool = False
     tip: str = ""
     heat: Heat | None = None
+    bundle: bool = False
 
 
 class Label(Struct, frozen=True):

@@ -7,6 +7,7 @@ from xml.sax.saxutils import escape
 
 from kb_topology.diagram.chart import Heat
 from kb_topology.diagram.drawn.heat_colours import HEAT_COLOURS, ON_HEAT, PAGES, heat_step
+from kb_topology.diagram.drawn.legend import entries
 from kb_topology.diagram.drawn.scene import (
     HEADING,
     LABEL,
@@ -31,6 +32,8 @@ FILLS = {
 }
 STROKES = {"memory": ("#3f7d52", "#86c79a"), "data": ("#3b6a96", "#8ab6dd"), "command": ("#a05252", "#dd9c9c")}
 TEXTS = ("#22262b", "#e6e9ec")
+BUNDLE = 3.6
+"""Pixels of a line that is several links."""
 UNMEASURED = (("#f6f7f8", "#23272c"), ("#c3c8ce", "#4a5058"))
 """Fill and stroke of parts that no counter measures, and the stroke of idle parts."""
 
@@ -57,26 +60,16 @@ def _rules(measured: bool, page: int) -> list[str]:
     ]
     if not measured:
         rules += [f".{name}{{fill:{colours[page]}}}" for name, colours in FILLS.items()]
-        return rules + [f".to-{name}{{stroke:{colours[page]}}}" for name, colours in STROKES.items()]
+        rules += [f".to-{name}{{stroke:{colours[page]}}}" for name, colours in STROKES.items()]
+        return [*rules, f".bundle{{stroke-width:{BUNDLE}px}}"]
     fill, stroke = UNMEASURED[0][page], UNMEASURED[1][page]
     rules += [f".none,.cold{{fill:{fill}}}", f".to-none,.to-cold{{stroke:{stroke};stroke-width:1.2px}}"]
     rules += [".none{stroke-dasharray:4 3}.to-none{stroke-dasharray:4 3}"]
     for number, (colours, texts) in enumerate(zip(HEAT_COLOURS, ON_HEAT, strict=True)):
         rules.append(f".warm{number}{{fill:{colours[page]}}}.on-warm{number} text{{fill:{texts[page]}}}")
         rules.append(f".to-warm{number}{{stroke:{colours[page]};stroke-width:{1.6 + 0.5 * number:g}px}}")
-    return rules
-
-
-_WORDS = {
-    "outside": "outside the SIPs",
-    "io": "IO",
-    "fabric": "fabric",
-    "memory": "memory",
-    "compute": "compute",
-    "command": "control",
-    "group": "holds more",
-}
-_LINES = {"memory": "to HBM", "data": "data", "command": "commands"}
+    thin = ",".join(f".to-{name}.bundle" for name in ("none", "cold", "warm0", "warm1", "warm2", "warm3"))
+    return [*rules, f"{thin}{{stroke-width:{BUNDLE}px}}"]
 
 
 def render(scene: Scene) -> str:
@@ -116,7 +109,7 @@ def _lines(scene: Scene) -> Iterator[str]:
 def _path(path: Polyline, measured: bool) -> str:
     points = "L".join(f"{x:.1f} {y:.1f}" for x, y in path.points)
     ends = ' marker-end="url(#arrow)"' * path.arrow + ' marker-start="url(#arrow)"' * path.both
-    css = f"to-{step(path.heat) if measured else path.line}"
+    css = f"to-{step(path.heat) if measured else path.line}" + " bundle" * path.bundle
     tip = f"<title>{escape(path.tip)}</title>"
     return (
         f'<path class="{css}" d="M{points}"{ends}>{tip}</path>'
@@ -128,14 +121,15 @@ def _path(path: Polyline, measured: bool) -> str:
 def _box(placed: Placed, measured: bool) -> Iterator[str]:
     box = placed.box
     css = step(box.heat) if measured else box.style
-    yield f'<g class="on-{css}">' + (f"<title>{escape(box.tip)}</title>" if box.tip else "")
+    part = f' data-part="{escape(box.part)}"' if box.part else ""
+    yield f'<g class="on-{css}"{part}>' + (f"<title>{escape(box.tip)}</title>" if box.tip else "")
     yield (
         f'<rect class="{css}" x="{placed.x:.1f}" y="{placed.y:.1f}" width="{placed.width:.1f}" '
         f'height="{placed.height:.1f}" rx="5"/>'
     )
     middle = placed.x + placed.width / 2
     first = placed.y + (placed.height - LINE * len(box.lines)) / 2 + 5
-    yield _text(box.title, middle, first, "title", "middle")
+    yield _text(box.title, middle, first, "line" if box.is_small else "title", "middle")
     for number, line in enumerate(box.lines, start=1):
         yield _text(line, middle, first + LINE * number, "line", "middle")
     yield "</g>"
@@ -148,17 +142,14 @@ def _text(text: str, x: float, y: float, css: str, anchor: str = "start") -> str
 
 def _legend(scene: Scene) -> Iterator[str]:
     """The meaning of the colours in use."""
-    x, y = float(MARGIN), scene.foot + 24
-    for style in FILLS:
-        if any(placed.box.style == style for placed in scene.boxes):
-            yield f'<rect class="{style}" x="{x:.1f}" y="{y - 10:.1f}" width="14" height="12" rx="2"/>'
-            yield _text(_WORDS[style], x + 20, y, "line")
-            x += 20 + text_width(_WORDS[style], TEXT) + 8
-    for line in STROKES:
-        if any(path.line == line for path in scene.paths):
-            yield f'<path class="to-{line}" d="M{x:.1f} {y - 4:.1f}h18"/>'
-            yield _text(_LINES[line], x + 24, y, "line")
-            x += 24 + text_width(_LINES[line], TEXT) + 8
+    y = scene.foot + 24
+    for each in entries(scene.chart, any(path.bundle for path in scene.paths)):
+        x = MARGIN + each.x
+        if each.is_line:
+            yield f'<path class="{each.css}" d="M{x:.1f} {y - 4:.1f}h18"/>'
+        else:
+            yield f'<rect class="{each.css}" x="{x:.1f}" y="{y - 10:.1f}" width="14" height="12" rx="2"/>'
+        yield _text(each.word, MARGIN + each.text_x, y, "line")
 
 
 def _scale(scene: Scene) -> Iterator[str]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from kb_topology.chip.graph import Link, Node
 from kb_topology.chip.spec import NodeKind as Kind
-from kb_topology.diagram.attributes import all_lines, cut
 from kb_topology.diagram.chart import Box, Edge, Heat, Line
+from kb_topology.diagram.content.attributes import all_lines, cut
+from kb_topology.diagram.content.parts import STYLES, Part, line_of, link_label, near
 from kb_topology.diagram.loads import LinkLoad, heat_of, links_tip
-from kb_topology.diagram.parts import STYLES, Part, line_of, link_label, near
 
 _ROWS = (
     (Kind.PE_CPU, Kind.PE_QUEUE),
@@ -58,7 +58,7 @@ def _around(part: Part, nodes: Mapping[str, Node]) -> tuple[list[Box], list[Edge
     """The neighbours of a PE's nodes in its cube, a box for each kind, and the links to them as edges."""
     graph = part.topology.graph
     boxes: dict[str, Box] = {}
-    links: dict[tuple[str, str, tuple[str, str], Line], list[Link]] = defaultdict(list)
+    links: dict[tuple[str, str, tuple[str, ...], Line], list[Link]] = defaultdict(list)
     for node in nodes.values():
         for link in graph.out_links(node.id):
             other = graph.nodes[link.dst]
@@ -69,7 +69,7 @@ def _around(part: Part, nodes: Mapping[str, Node]) -> tuple[list[Box], list[Edge
     edges = []
     for (node_id, kind, label, line), found in links.items():
         tip, heat = _summary(part, found[0], kind)
-        edges.append(Edge(node_id, kind, label, line, tip=tip, heat=heat))
+        edges.append(Edge(node_id, kind, label, line, tip=tip, heat=heat, count=len(found)))
     return list(boxes.values()), edges
 
 

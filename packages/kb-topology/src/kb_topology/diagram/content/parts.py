@@ -8,9 +8,9 @@ from functools import cached_property
 
 from kb_topology.chip.graph import Link, Node
 from kb_topology.chip.spec import NodeKind as Kind
-from kb_topology.diagram.attributes import all_lines, cut, head_lines
 from kb_topology.diagram.chart import Box, Edge, Heat, Line, Style, percents
-from kb_topology.diagram.facts import memories_over
+from kb_topology.diagram.content.attributes import all_lines, cut, head_lines
+from kb_topology.diagram.content.facts import memories_over
 from kb_topology.diagram.loads import LinkLoad, Loads, NodeLoad, heat_of, links_tip, nodes_tip
 from kb_topology.text.sizes import format_nbytes
 from kb_topology.topology import Topology
@@ -38,6 +38,9 @@ class Part:
         self.level = _LEVELS[view]
         first = ("sip0", "cube0", "pe0")[: self.level]
         self.names = tuple(of.split(".")) if of else first
+
+    def _is_inside(self, node: Node) -> bool:
+        return self.level == 0 or self.has(node)
 
     def has(self, node: Node) -> bool:
         """Whether *node* is in the part."""
@@ -97,45 +100,50 @@ class Part:
         """The names of the interleaved memories that lie over each slice of HBM."""
         return memories_over(self.topology.address_map)
 
-    def group_box(self, inside: Callable[[Node], bool], key: str, title: str, lines: Sequence[str], like: str) -> Box:
-        """The box of a part that contains other parts.
+    def group_box(self, inside: Sequence[Node], key: str, title: str, lines: Sequence[str], like: str) -> Box:
+        """The box of a part, or of several, whose nodes are *inside*.
 
-        With a run, it shows the busiest of the nodes that are *inside*.
+        With a run, it shows the busiest of the nodes, and stands for the part with this node; otherwise for the first.
         """
         if self.loads is None:
-            return Box(key, title, tuple(lines), "io" if like == "io" else "group", like, "\n".join((title, *lines)))
-        nodes = self.topology.graph.nodes
-        names = [node.id for node in nodes.values() if self._shown(node) and inside(node)]
-        measured = [load for name in names for load in self._nodes.get(self.local(name), ())]
+            tip = "\n".join((title, *lines))
+            style: Style = "io" if like == "io" else "group"
+            return Box(key, title, tuple(lines), style, like, tip, part=self._part_of(inside[0], like))
+        measured = [load for node in inside for load in self._nodes.get(self.local(node.id), ())]
         if not measured:
-            return Box(key, title, tuple(lines), "group", like, f"{title}\nnot measured")
+            tip = f"{title}\nnot measured"
+            return Box(key, title, tuple(lines), "group", like, tip, part=self._part_of(inside[0], like))
+        nodes = self.topology.graph.nodes
         top = max(measured, key=lambda each: each[1].utilization)[0]
         of_kind = [(name, load) for name, load in measured if nodes[name].kind is nodes[top].kind]
         heat = heat_of([load.utilization for _, load in of_kind])
         shown = (nodes[top].kind.value, *percents((heat,))) if heat else ()
-        return Box(key, title, shown, "group", like, "\n".join((title, *lines, nodes_tip(of_kind))), heat)
+        tip = "\n".join((title, *lines, nodes_tip(of_kind)))
+        return Box(key, title, shown, "group", like, tip, heat, part=self._part_of(nodes[top], like))
 
-    def _shown(self, node: Node) -> bool:
-        return self.level == 0 or self.has(node)
+    def _part_of(self, node: Node, like: str) -> str:
+        """The id of the part one level down that holds *node*; empty for an IO chiplet, which has no picture."""
+        return "" if like == "io" else ".".join(node.id.split(".")[: self.level + 1])
+
+    @cached_property
+    def shown(self) -> list[Node]:
+        """All nodes inside the part."""
+        return [node for node in self.topology.graph.nodes.values() if self._is_inside(node)]
 
     def edges(self, box_of: Callable[[Node], str]) -> list[Edge]:
         """The links inside the part between different boxes. Equal links between two boxes are one edge."""
         nodes = self.topology.graph.nodes
-        found: dict[tuple[str, str, str, Line], list[Link]] = defaultdict(list)
+        found: dict[tuple[str, str, tuple[str, ...], Line], list[Link]] = defaultdict(list)
         for link in self.topology.graph.links:
             src, dst = nodes[link.src], nodes[link.dst]
-            if self._shown(src) and self._shown(dst) and box_of(src) != box_of(dst):
-                found[box_of(src), box_of(dst), link_label(link)[0] + link_label(link)[1], line_of(src, dst)].append(
-                    link
-                )
-        edges: dict[tuple[str, str, str, Line], Edge] = {}
+            if self._is_inside(src) and self._is_inside(dst) and box_of(src) != box_of(dst):
+                found[box_of(src), box_of(dst), link_label(link), line_of(src, dst)].append(link)
+        edges: dict[tuple[str, str, tuple[str, ...], Line], Edge] = {}
         for (a, b, label, line), links in found.items():
             back = found.get((b, a, label, line), [])
             if (b, a, label, line) not in edges:
-                bw, length = link_label(links[0])
-                text = (bw if len(links) == 1 else f"{len(links)} x {bw}", length)
                 tip, heat = self.summary(links, back)
-                edges[a, b, label, line] = Edge(a, b, text, line, not back, not back, tip, heat)
+                edges[a, b, label, line] = Edge(a, b, label, line, not back, not back, tip, heat, len(links))
         return list(edges.values())
 
     def summary(self, links: Sequence[Link], back: Sequence[Link]) -> tuple[str, Heat | None]:
@@ -160,9 +168,10 @@ def line_of(src: Node, dst: Node) -> Line:
     return "memory" if kinds & {Kind.XBAR, Kind.BRIDGE, Kind.HBM, Kind.SRAM} and Kind.NOC not in kinds else "data"
 
 
-def link_label(link: Link) -> tuple[str, str]:
-    """The bandwidth and the length of *link* as text, such as `128 GB/s` and `2 mm`."""
-    return f"{float(link.bw_gbs):g} GB/s", f"{float(link.length_mm):g} mm"
+def link_label(link: Link) -> tuple[str, ...]:
+    """The bandwidth and the length of *link* as text, such as `128 GB/s` and `2 mm`. A wire without length has none."""
+    bandwidth = f"{float(link.bw_gbs):g} GB/s"
+    return (bandwidth, f"{float(link.length_mm):g} mm") if link.length_mm else (bandwidth,)
 
 
 def near(row: Iterable[Box], above: Sequence[Sequence[Box]], edges: Sequence[Edge]) -> tuple[Box, ...]:

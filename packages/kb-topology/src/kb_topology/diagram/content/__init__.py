@@ -1,0 +1,1 @@
+"""What a picture shows: boxes and lines without coordinates, for each view."""
