@@ -17,7 +17,7 @@ def test_a_sweep_has_its_pictures_and_rows(browser: Browser, tmp_path: Path) -> 
             page = Shown(browser.new_page(color_scheme=scheme), server)
             page.go(view="sweeps")
             page.page.get_by_role("link", name=re.compile("^gemm-")).click()
-            page.until("document.querySelectorAll('.report-picture svg').length === 3")
+            page.until("document.querySelectorAll('.plotted svg').length === 3")
             assert "12 points" in page.page.locator("p.sentence").inner_text()
             assert page.page.locator("section").last.locator("tbody tr").count() == 12
             assert page.page.evaluate(CONTRAST) >= 4.5

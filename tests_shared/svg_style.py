@@ -22,6 +22,10 @@ class Styled(NamedTuple):
     transform: str
 
 
+_Path = tuple[tuple[str, str], ...]
+"""The tag and the classes of an element and of all its parents, outermost first."""
+
+
 class _Rule(NamedTuple):
     selector: tuple[str, ...]
     values: dict[str, str]
@@ -39,7 +43,7 @@ def styled(svg: str, dark: bool, sheet: str = "") -> list[Styled]:
     own = "".join(each.text or "" for each in root.iter() if tag(each) == "style")
     rules = list(_rules(sheet + own, dark))
     names = {name: text for rule in rules for name, text in rule.values.items() if name.startswith("--")}
-    return list(_below(root, {}, (), "", rules, names))
+    return list(_below(root, {}, (), "", rules, names, {}))
 
 
 def _rules(css: str, dark: bool) -> Iterator[_Rule]:
@@ -68,11 +72,16 @@ def _below(
     moved: str,
     rules: list[_Rule],
     names: dict[str, str],
+    found: dict[_Path, dict[str, str]],
 ) -> Iterator[Styled]:
     path = (*path, element)
     style = {name: text for name, text in parent.items() if name in _INHERITED} | dict(element.attrib)
-    for rule in sorted((rule for rule in rules if _matches(rule.selector, path)), key=lambda rule: rule.weight):
-        style |= rule.values
+    key = tuple((tag(each), each.get("class", "")) for each in path)
+    if key not in found:
+        found[key] = {}
+        for rule in sorted((rule for rule in rules if _matches(rule.selector, key)), key=lambda rule: rule.weight):
+            found[key] |= rule.values
+    style |= found[key]
     style |= dict(re.findall(r"([\w-]+)\s*:\s*([^;]+)", element.get("style", "")))
     style = {name: re.sub(r"var\((--[\w-]+)\)", lambda at: names.get(at[1], ""), text) for name, text in style.items()}
     if style.get("display") == "none":
@@ -81,10 +90,10 @@ def _below(
     yield Styled(element, style, moved)
     for child in element:
         if tag(child) not in ("defs", "title", "style"):
-            yield from _below(child, style, path, moved, rules, names)
+            yield from _below(child, style, path, moved, rules, names, found)
 
 
-def _matches(selector: tuple[str, ...], path: tuple[ElementTree.Element, ...]) -> bool:
+def _matches(selector: tuple[str, ...], path: _Path) -> bool:
     *outer, last = selector
     if not _is(last, path[-1]):
         return False
@@ -98,10 +107,10 @@ def _matches(selector: tuple[str, ...], path: tuple[ElementTree.Element, ...]) -
     return True
 
 
-def _is(part: str, element: ElementTree.Element) -> bool:
+def _is(part: str, element: tuple[str, str]) -> bool:
     name, *classes = part.split(".")
     if name == ":root":
-        return tag(element) == "svg"
+        return element[0] == "svg"
     if re.search(r"[:#\[>*]", name):
         return name == "*"
-    return (not name or name == tag(element)) and set(classes) <= set(element.get("class", "").split())
+    return (not name or name == element[0]) and set(classes) <= set(element[1].split())

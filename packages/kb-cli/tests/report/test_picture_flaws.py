@@ -65,12 +65,13 @@ def test_heat_goes_from_the_page_to_orange_in_even_steps(page: int) -> None:
     assert all(contrast(a[page], b[page]) >= 4.5 for a, b in zip(HEAT_COLOURS, ON_HEAT, strict=True))
 
 
-def test_the_page_of_the_browser_has_the_colours_of_pictures() -> None:
+def test_reports_and_the_page_of_the_browser_have_the_colours_of_pictures_of_chips() -> None:
+    sheet = files("kb_cli.report.elements").joinpath("plot.css").read_text()
+    for name, colours in (("heat", HEAT_COLOURS), ("on-heat", ON_HEAT)):
+        assert re.findall(rf"--{name}\d: (#\w+);", sheet) == [each[page] for page in (0, 1) for each in colours]
+    assert re.findall(r"--plot-page: (#\w+);", sheet) == list(PAGES)
     script = files("kb_cli.web").joinpath("page", "palette.js").read_text()
-    for name, colours in (("HEAT", HEAT_COLOURS), ("ON_HEAT", ON_HEAT)):
-        listed = re.search(rf"const {name} = {{(.*?)}};", script, re.DOTALL)
-        assert listed
-        assert re.findall(r"#\w{6}", listed[1]) == [each[page] for page in (0, 1) for each in colours]
+    assert f"const STEPS = {len(HEAT_COLOURS)};" in script
 
 
 def test_shares_beyond_the_ends_have_the_colours_of_the_ends() -> None:

@@ -58,6 +58,8 @@ def page_files() -> dict[str, WebAnswer]:
         if ending in _KINDS:
             found[f"/{file.name}"] = WebAnswer(file.read_bytes(), _KINDS[ending])
     found["/colours.css"] = WebAnswer(colours_css().encode(), _KINDS[".css"])
+    plot = files("kb_cli.report.elements").joinpath("plot.css")
+    found["/plot.css"] = WebAnswer(plot.read_bytes(), _KINDS[".css"])
     found["/"] = found.pop("/index.html")
     return found
 

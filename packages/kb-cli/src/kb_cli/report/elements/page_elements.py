@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
 from typing import Final
 
 from kb_cli.terminal.escape import shown
@@ -58,6 +59,8 @@ def _text(value: str | float) -> str:
     return shown(value) if isinstance(value, str) else f"{value:.6g}"
 
 
+PLOT_STYLE: Final = Markup(files("kb_cli.report.elements").joinpath("plot.css").read_text(encoding="utf-8"))
+"""The style of pictures with axes, for pages and for files of their own."""
 STYLE: Final = """
 :root { color-scheme: light dark;
   --page: #ffffff; --ink: #1b1f24; --soft: #59636e; --rule: #d5dbe1; --panel: #f4f6f8;

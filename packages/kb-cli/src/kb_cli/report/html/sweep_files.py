@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kb_cli.report.html.sweep_page import sweep_page, sweep_pictures
+from kb_cli.report.html.sweep_page import picture_files, sweep_page
 from kb_cli.run.base.files import write_whole
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.sweep.sweep_file import write_sweep
@@ -42,7 +42,7 @@ def write_report(out: Path, result: SweepResult) -> Path:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "report.html", sweep_page(result))
-    for stem, picture in sweep_pictures(result, alone=True).items():
+    for stem, picture in picture_files(result).items():
         write_whole(folder / f"{stem}.svg", f"{picture}\n".encode())
     write_sweep(folder, result)
     return folder

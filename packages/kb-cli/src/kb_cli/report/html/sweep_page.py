@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kb_cli.report.elements.model_points import MODEL_TEXT, model_axes, model_cells, model_headers
-from kb_cli.report.elements.page_elements import STYLE, Markup, element, table
+from kb_cli.report.elements.page_elements import PLOT_STYLE, STYLE, Markup, element, table
 from kb_cli.report.html.page import POLICY
+from kb_cli.report.pictures.plot import Plot, alone, inline
 from kb_cli.report.pictures.sweep_axes import axes_picture
 from kb_cli.report.pictures.sweep_front import front_picture
 from kb_cli.report.pictures.sweep_map import map_picture
@@ -43,7 +44,7 @@ def sweep_page(result: SweepResult) -> bytes:
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         element("title", f"kernbench sweep: {title}"),
-        element("style", Markup(STYLE)),
+        element("style", Markup(STYLE + PLOT_STYLE)),
     )
     parts = [element("h1", f"Sweep of {title}"), element("p", heading(result), class_="sentence")]
     parts += [element("p", note, class_="note") for note in result.notes]
@@ -53,7 +54,7 @@ def sweep_page(result: SweepResult) -> bytes:
         parts.append(table(model_headers(result), cells, text=len(model_axes(result))))
     for stem, picture in sweep_pictures(result).items():
         parts += [element("h2", _TITLES[stem]), element("p", said[stem], class_="soft")]
-        parts.append(element("figure", element("div", picture, class_="scroll")))
+        parts.append(element("figure", picture))
         if stem == "front":
             parts.append(_rows(result, [result.configurations[at] for at in result.front]))
     parts += [element("h2", f"{what(result).capitalize()} by {result.by}"), _rows(result, result.configurations)]
@@ -70,22 +71,22 @@ def sweep_sentences(result: SweepResult) -> dict[str, str]:
     return {"models": models, **said}
 
 
-def sweep_pictures(result: SweepResult, alone: bool = False) -> dict[str, Markup]:
-    """Returns the pictures of *result* by name, without pictures that would be empty. With *alone*, each is a whole
-    file.
-    """
-    found = {"models": models_picture(result), "axes": axes_picture(result), "map": map_picture(result)}
-    found["front"] = front_picture(result)
-    pictures = {stem: picture for stem, picture in found.items() if picture is not None}
-    if not alone:
-        return pictures
-    style = element("style", Markup(STYLE.replace("min-width: 620px; max-width: 900px;", "")))
-    return {
-        stem: Markup(
-            picture.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(">", f">{style}", 1)
-        )
-        for stem, picture in pictures.items()
-    }
+def sweep_pictures(result: SweepResult) -> dict[str, Markup]:
+    """Returns the pictures of *result* by name, for a page with plot.css, without pictures that would be empty."""
+    return {stem: inline(plot) for stem, plot in _plots(result)}
+
+
+def picture_files(result: SweepResult) -> dict[str, Markup]:
+    """Returns the pictures of `sweep_pictures` as whole SVG files, with titles."""
+    return {stem: alone(plot, heading(result)) for stem, plot in _plots(result)}
+
+
+def _plots(result: SweepResult) -> Iterator[tuple[str, Plot]]:
+    drawn = (("models", models_picture), ("axes", axes_picture), ("map", map_picture), ("front", front_picture))
+    for stem, picture in drawn:
+        plot = picture(result)
+        if plot is not None:
+            yield stem, plot
 
 
 def _map_sentence(result: SweepResult) -> str:

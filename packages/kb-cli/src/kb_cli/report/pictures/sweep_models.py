@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final
 
 from kb_cli.report.elements.model_points import model_axes, model_points
 from kb_cli.report.elements.page_elements import Markup, element
+from kb_cli.report.pictures.labels import cut, fitting, width
+from kb_cli.report.pictures.plot import WIDTH, Plot, line, mark, text
 from kb_cli.report.pictures.scale import Scale, scale
+from kb_cli.report.pictures.tick_text import named, time_text, value_text
 from kb_cli.sweep.expression import number_of
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.terminal.units import duration
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 900, 300, 90, 90, 16, 46
-_NEAR: Final = 40
-"""The distance in pixels below which the value below a point is left out; the title of the point has it."""
+_HEIGHT, _RIGHT, _TOP, _BOTTOM = 300, 70, 28, 48
 
 _Dot = tuple[str, float, float]
 """The value of the axis, as text and as a number, and picoseconds."""
 
 
-def models_picture(result: SweepResult) -> Markup | None:
+def models_picture(result: SweepResult) -> Plot | None:
     """Returns the picture of *result*; None unless its points are of a model, and differ in the numbers of one axis."""
     moving, points = model_axes(result), model_points(result)
     if len(moving) != 1 or len(points) < 2:
@@ -37,32 +37,44 @@ def models_picture(result: SweepResult) -> Markup | None:
     times = [(value, number, ps) for number, value, ps, _ in dots]
     floors = [(value, number, ps) for number, value, _, ps in dots if ps]
     every = [*times, *floors]
-    x = scale([number for _, number, _ in every], _LEFT, _WIDTH - _RIGHT)
     y = scale([ps for _, _, ps in every], _HEIGHT - _BOTTOM, _TOP)
-    parts = [*_frame(x, y, moving[0], times), *_line("floor", floors, x, y, "other")]
-    parts += _line("time", times, x, y, "best")
-    label = f"time of the model by {moving[0]}"
-    return element("svg", *parts, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label)
+    left = max((width(time_text(value)) for value in y.marks()), default=0.0) + 14
+    x = scale([number for _, number, _ in every], left + 8, WIDTH - _RIGHT - 8)
+    parts = [*_frame(x, y, left, moving[0], times), *_line("floor", floors, x, y), *_line("time", times, x, y)]
+    parts += _names([(name, y.at(each[-1][2])) for name, each in (("time", times), ("floor", floors)) if each])
+    return Plot(f"Time of the model, and its floor, by {moving[0]}", _HEIGHT, parts)
 
 
-def _frame(x: Scale, y: Scale, axis: str, dots: Sequence[_Dot]) -> Iterator[Markup]:
-    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+def _frame(x: Scale, y: Scale, left: float, axis: str, dots: Sequence[_Dot]) -> Iterator[Markup]:
+    bottom, right = _HEIGHT - _BOTTOM, WIDTH - _RIGHT
+    yield text("time", 0, _TOP - 14)
     for value in y.marks():
-        yield element("line", x1=_LEFT, y1=y.at(value), x2=right, y2=y.at(value), class_="rule")
-        yield element("text", duration(value), x=_LEFT - 8, y=y.at(value) + 4, text_anchor="end", class_="soft")
-    last = -float(_NEAR)
-    for text, number, _ in dots:
-        if x.at(number) - last >= _NEAR:
-            last = x.at(number)
-            yield element("text", text, x=round(last, 1), y=bottom + 17, text_anchor="middle", class_="soft")
-    yield element("text", axis, x=(_LEFT + right) / 2, y=bottom + 36, text_anchor="middle", class_="soft")
+        yield line(left, y.at(value), right, y.at(value), "rule")
+        yield text(time_text(value), left - 6, y.at(value) + 4, "end")
+    texts = [cut(value_text(axis, said), 120) for said, _, _ in dots]
+    places = [x.at(number) for _, number, _ in dots]
+    shown = fitting([width(said) for said in texts], places, [0, len(texts) - 1])
+    for at, (place, said) in enumerate(zip(places, texts, strict=True)):
+        title = element("title", f"{axis} {said}")
+        ends = {"x1": round(place, 1), "x2": round(place, 1), "y1": bottom, "y2": bottom + 5}
+        yield element("line", title, class_="first", **ends)
+        if at in shown:
+            yield text(said, place, bottom + 18, "middle")
+    yield text(cut(named(axis), WIDTH - 200), (left + right) / 2, bottom + 38, "middle")
 
 
-def _line(name: str, dots: Sequence[_Dot], x: Scale, y: Scale, style: str) -> Iterator[Markup]:
-    places = [(round(x.at(number), 1), round(y.at(ps), 1)) for _, number, ps in dots]
+def _line(name: str, dots: Sequence[_Dot], x: Scale, y: Scale) -> Iterator[Markup]:
+    places = [(x.at(number), y.at(ps)) for _, number, ps in dots]
     for (x1, y1), (x2, y2) in pairwise(places):
-        yield element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="reach")
-    for (text, _, ps), (cx, cy) in zip(dots, places, strict=True):
-        yield element("circle", element("title", f"{name} at {text}: {duration(ps)}"), cx=cx, cy=cy, r=5, class_=style)
-    if places:
-        yield element("text", name, x=places[-1][0] + 12, y=places[-1][1] + 4)
+        yield line(x1, y1, x2, y2, "front" if name == "time" else "far")
+    for (said, _, ps), (cx, cy) in zip(dots, places, strict=True):
+        yield mark(cx, cy, 5, "best" if name == "time" else "other", f"{name} at {said}: {duration(ps)}")
+
+
+def _names(ends: Sequence[tuple[str, float]]) -> Iterator[Markup]:
+    """Yields the name of each line at its right end, one below the other where the lines meet."""
+    order = sorted(ends, key=lambda end: end[1])
+    lowest = -1e9
+    for name, place in order:
+        lowest = max(place, lowest + 15)
+        yield text(name, WIDTH - _RIGHT + 10, lowest + 4, style="name")

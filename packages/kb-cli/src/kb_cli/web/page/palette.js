@@ -36,19 +36,13 @@ export function onChange(told) {
     return () => dark.removeEventListener("change", told);
 }
 
-// From cold, which is close to the page, to hot. They are those of kb_topology.diagram.drawn.heat_colours.
-const HEAT = {
-    light: ["#f0dfbb", "#e7c48b", "#e0a963", "#d88f3c", "#d27507", "#c26005", "#b34c01", "#a43700"],
-    dark: ["#40311b", "#5c3e15", "#774912", "#935513", "#b1611a", "#d06e28", "#f17b3a", "#fe966d"],
-};
-const ON_HEAT = {
-    light: ["#0b0d10", "#0b0d10", "#0b0d10", "#0b0d10", "#0b0d10", "#0b0d10", "#ffffff", "#ffffff"],
-    dark: ["#ffffff", "#ffffff", "#ffffff", "#ffffff", "#ffffff", "#0b0d10", "#0b0d10", "#0b0d10"],
-};
+// The colours of heat maps are those of plot.css, from cold, which is close to the page, to hot.
+const STEPS = 8;
+let heats = null;
+dark.addEventListener("change", () => { heats = null; });
 
 // The colour of a share from 0 (cold) to 1 (hot), and that of text on it.
 export function heat(share) {
-    const page = dark.matches ? "dark" : "light";
-    const step = Math.min(Math.max(Math.floor(share * HEAT.light.length), 0), HEAT.light.length - 1);
-    return {fill: HEAT[page][step], ink: ON_HEAT[page][step]};
+    heats ??= [...Array(STEPS).keys()].map((at) => ({fill: style(`--heat${at}`), ink: style(`--on-heat${at}`)}));
+    return heats[Math.min(Math.max(Math.floor(share * STEPS), 0), STEPS - 1)];
 }

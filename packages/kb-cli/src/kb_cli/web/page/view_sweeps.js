@@ -4,7 +4,7 @@ import {json} from "/api.js";
 import {drawing, h, note, put, section, table} from "/dom.js";
 import {count} from "/format.js";
 
-const TITLES = {front: "Pareto front", axes: "Latency by axis", map: "Latency by two axes"};
+const TITLES = {models: "The model by the axis", front: "Pareto front", axes: "Latency by axis", map: "Latency by two axes"};
 
 export async function show(place, page) {
     if (page.state.sweep) put(place, one(await json("sweep", {sweep: page.state.sweep}), page));
@@ -36,7 +36,7 @@ function one(found, page) {
     return [
         h("h1", null, h("a", {href: page.link({sweep: null})}, "Sweeps")), h("p", {class: "sentence"}, found.heading), found.notes.map(note),
         found.pictures.map(({name, svg, sentence}) => section(TITLES[name], sentence,
-            h("div", {class: "chart scroll report-picture", tabindex: "0", role: "group"}, drawing(svg)),
+            h("div", {class: "plotted"}, drawing(svg)),
             name === "front" ? some(found.front) : null)),
         section(`${found.what[0].toUpperCase()}${found.what.slice(1)} by ${found.by}`, null, some(found.ranked)),
         found.failed.of ? section("Failed points", found.failed.of > found.failed.rows.length ? `The first ${count(found.failed.rows.length)} of ${count(found.failed.of)}.` : null,
