@@ -3,6 +3,7 @@
 globalThis.eyes ??= (() => {
     const TOUCH = 1.5; // pixels by which boxes may overlap: a box of text is larger than its letters
     const LEAST_CONTRAST = 4.5; // Source: W3C, WCAG 2.2, success criterion 1.4.3
+    const LEAST_SIZE = 7.5; // pixels of a font, as shown. Source: assumed; five pixels of a small letter
     const drawn = new WeakMap(); // by context: the texts on its canvas, and where it may draw
 
     // ---- boxes: [left, top, right, bottom] in pixels of the window
@@ -107,6 +108,8 @@ globalThis.eyes ??= (() => {
         return (high + 0.05) / (low + 0.05);
     }
 
+    const follows = (one, other) => Boolean(one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING);
+
     const parentOf = (element) => element.assignedSlot ?? element.parentElement ?? element.getRootNode().host ?? null;
 
     function* upwards(element) {
@@ -138,7 +141,7 @@ globalThis.eyes ??= (() => {
         const drawing = element instanceof SVGElement ? outermost(element) : null;
         if (drawing) {
             for (const shape of areas(drawing)) {
-                if (shape.element.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING && covers(shape, at)) layers.unshift(shape.ink);
+                if (follows(shape.element, element) && covers(shape, at)) layers.unshift(shape.ink);
             }
             below = drawing;
         }
@@ -343,7 +346,7 @@ globalThis.eyes ??= (() => {
         if (element instanceof SVGElement) {
             const [x, y] = middle(box);
             const mine = areas(outermost(element)).filter(({element: each, box: of}) => each instanceof SVGRectElement && holds(of, [x, y])
-                && each.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING && Math.abs(middle(of)[0] - x) < 1 && wide(of) > 4).at(-1);
+                && follows(each, element) && Math.abs(middle(of)[0] - x) < 1 && wide(of) > 4).at(-1);
             return mine && wide(box) > wide(mine.box) + 2 * TOUCH && tall(box) < tall(mine.box) + 2 * TOUCH ? mine.element : null;
         }
         for (const each of upwards(element)) {
@@ -357,6 +360,48 @@ globalThis.eyes ??= (() => {
             if (position === "fixed") return null;
         }
         return null;
+    }
+
+    function* struckThrough(all) {
+        for (const {text, box, element} of all) {
+            if (!(element instanceof SVGElement)) continue;
+            const [left, top, right, bottom] = letters(box);
+            const inside = [left + TOUCH, top + TOUCH, right - TOUCH, bottom - TOUCH];
+            const drawing = outermost(element);
+            const hides = (line, at) => areas(drawing).some((each) => each.ink[3] > 0.9 && covers(each, at) && isBetween(line, each.element, element));
+            const strikes = lines(drawing).some(({element: line, box: of, points}) => !isEmpty(meet(widened(of), inside))
+                && points.some((at) => holds(inside, at) && !hides(line, at)));
+            if (strikes) yield `a line through ${said(text)}`;
+        }
+    }
+
+    const widened = ([left, top, right, bottom]) => [left - 1, top - 1, right + 1, bottom + 1];
+    const isBetween = (line, area, text) => follows(line, area) && follows(area, text);
+
+    const strokes = new Map();
+
+    function lines(drawing) { // as points that are at most three pixels apart
+        if (!strokes.has(drawing)) {
+            strokes.set(drawing, [...drawing.querySelectorAll("line, path, polyline")].flatMap((element) => {
+                const {stroke, strokeOpacity, strokeWidth} = style(element);
+                const isSeen = stroke !== "none" && colour(stroke)[3] * Number(strokeOpacity) * opacity(element, drawing) > 0.05 && parseFloat(strokeWidth) > 0;
+                if (!isSeen || element.closest("defs, marker") || !element.checkVisibility({visibilityProperty: true})) return [];
+                const [matrix, length] = [element.getScreenCTM(), element.getTotalLength()];
+                const count = Math.min(Math.ceil(length * Math.hypot(matrix.a, matrix.b) / 3), 2000);
+                const points = Array.from({length: count + 1}, (_, at) => element.getPointAtLength(length * at / Math.max(count, 1)).matrixTransform(matrix)).map(({x, y}) => [x, y]);
+                return [{element, box: boxOf(element.getBoundingClientRect()), points}];
+            }));
+        }
+        return strokes.get(drawing);
+    }
+
+    function* tooSmall(all) {
+        for (const {text, element, onCanvas: drawnText} of all) {
+            if (drawnText) continue;
+            const matrix = element instanceof SVGElement ? element.getScreenCTM() : null;
+            const size = parseFloat(style(element).fontSize) * (matrix ? Math.hypot(matrix.a, matrix.b) : 1);
+            if (size < LEAST_SIZE) yield `${size.toFixed(1)} pixels are too small: ${said(text)}`;
+        }
     }
 
     function* wideAsTheWindow() {
@@ -385,9 +430,9 @@ globalThis.eyes ??= (() => {
     }
 
     function see(least) {
-        for (const each of [styles, drawings]) each.clear();
+        for (const each of [styles, drawings, strokes]) each.clear();
         const all = texts();
-        return [...new Set([...onOneAnother(all), ...tooFaint(all), ...outside(all), ...wideAsTheWindow(), ...blank(all, least)])];
+        return [...new Set([...onOneAnother(all), ...tooFaint(all), ...outside(all), ...struckThrough(all), ...tooSmall(all), ...wideAsTheWindow(), ...blank(all, least)])];
     }
 
     return {watch, see};

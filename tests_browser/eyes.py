@@ -21,9 +21,9 @@ def watch(page: Page) -> None:
 def see(page: Page, least_letters: int = LEAST_LETTERS) -> list[str]:
     """A sentence for each flaw of what *page* shows now.
 
-    Flaws are: text over text, a contrast below 4.5, a text outside of its frame, a page wider than the window, and a
-    view that is blank: one with fewer than *least_letters* letters, without a table, picture or list, or with a canvas
-    of fewer than four colours.
+    Flaws are: text over text, a contrast below 4.5, a text outside of its frame, a line of a drawing through a text, a
+    font below 7.5 pixels, a page wider than the window, and a view that is blank. Blank is a view with fewer than
+    *least_letters* letters, without a table, picture or list, or with a canvas of fewer than four colours.
     """
     page.evaluate(f"() => {{ {_SCRIPT} }}")
     found: list[str] = page.evaluate(f"eyes.see({least_letters})")

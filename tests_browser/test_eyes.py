@@ -97,6 +97,19 @@ FAULTS = {
         ("20", "60"),
         "outside of its frame, rect: 'a long label'",
     ),
+    "a line through a text": (
+        (
+            '<svg width="200" height="60"><path d="M0 26L200 26" style="stroke:#888"/>'
+            '<rect width="200" height="60" style="fill:#eee;fill-opacity:@"/><text x="20" y="30">struck</text></svg>'
+        ),
+        ("0.1", "1"),
+        "a line through 'struck'",
+    ),
+    "text that is too small": (
+        '<svg width="200" height="60" viewBox="0 0 @ 60"><text x="20" y="30" style="font-size:12px">tiny</text></svg>',
+        ("400", "200"),
+        "6.0 pixels are too small: 'tiny'",
+    ),
     "text that is cut": (
         '<div style="width:90px;overflow:hidden;white-space:nowrap;@">a long sentence in a small place</div>',
         ("", "text-overflow:ellipsis"),
