@@ -12,7 +12,7 @@ from kb_models import Architecture, Builder, ConfigKeys, ModelParams
 from kb_models.default_map import default_map
 from kb_models.find import CONFIGS
 from kb_models.fit import Held, check_fit, fullest_slice
-from kb_models.layout import Layout, Mesh, parse_map
+from kb_models.layout import Mesh, parse_map
 from kb_models.models.registry import architecture_of
 
 GIB = 1 << 30
@@ -91,37 +91,55 @@ def test_a_model_that_fits_is_not_refused() -> None:
     check_fit("m", Held("hbm0", {"weight": 2 * GIB}, 2 * GIB), Mesh([[[0]]], {}), (), 1)
 
 
-def chosen(axes: Mapping[str, int], sips: int, cubes: int, batch: int, fits: Callable[[Layout], bool]) -> str:
-    return default_map(Sized(ConfigKeys({"axes": axes}, "m")), ModelParams(batch=batch), sips, cubes, fits)
+AXES = {"heads": 64, "kv_heads": 8, "mlp": 100, "hidden": 4096}
+OVER_CUBES, OVER_ALL = "heads=cube,kv_heads=cube,mlp=cube", "heads=sip*cube,kv_heads=sip*cube,mlp=sip*cube"
+
+
+def room(**gib: float) -> Callable[[str], Held]:
+    """A slice of 2 GiB, which holds *gib* with a layout that splits the batch (`batch`) or with another one (`all`)."""
+
+    def held(text: str) -> Held:
+        return Held("hbm0", {"weight": int(gib["batch" if "batch" in text else "all"] * GIB)}, 2 * GIB)
+
+    return held
+
+
+SMALL = room(batch=1, all=1)
+
+
+def chosen(
+    axes: Mapping[str, int], sips: int, cubes: int, batch: int, held: Callable[[str], Held] = SMALL, **other: Any
+) -> str:
+    return default_map(Sized(ConfigKeys({"axes": axes}, "m")), ModelParams(batch=batch, **other), sips, cubes, held)
 
 
 def test_axes_go_to_cubes_and_the_batch_to_sips_where_that_fits() -> None:
-    axes = {"heads": 64, "kv_heads": 8, "mlp": 100, "hidden": 4096}
+    assert chosen(AXES, 1, 1, 8) == "none"
+    assert chosen(AXES, 1, 16, 8) == OVER_CUBES
+    assert chosen(AXES, 4, 16, 8) == f"{OVER_CUBES},batch=sip"
+    assert chosen(AXES, 4, 16, 6) == OVER_ALL
+    assert chosen(AXES, 4, 16, 8, room(batch=3, all=1)) == OVER_ALL
+    assert chosen(AXES, 4, 16, 8, room(batch=3, all=3)) == OVER_ALL
+    assert chosen(AXES, 4, 1, 1) == "heads=sip,kv_heads=sip,mlp=sip"
 
-    def fits(layout: Layout) -> bool:
-        return True
 
-    assert chosen(axes, 1, 1, 8, fits) == "none"
-    assert chosen(axes, 1, 16, 8, fits) == "heads=cube,kv_heads=cube,mlp=cube"
-    assert chosen(axes, 4, 16, 8, fits) == "heads=cube,kv_heads=cube,mlp=cube,batch=sip"
-    assert chosen(axes, 4, 16, 6, fits) == "heads=sip*cube,kv_heads=sip*cube,mlp=sip*cube"
-    assert chosen(axes, 4, 16, 8, lambda layout: "batch" not in layout) == (
-        "heads=sip*cube,kv_heads=sip*cube,mlp=sip*cube"
-    )
-    assert chosen(axes, 4, 1, 1, fits) == "heads=sip,kv_heads=sip,mlp=sip"
+@pytest.mark.parametrize(("held", "layout"), [(room(batch=1.2, all=1), OVER_ALL), (SMALL, f"{OVER_CUBES},batch=sip")])
+def test_a_decode_step_takes_the_layout_whose_fullest_slice_holds_least(held: Any, layout: str) -> None:
+    assert chosen(AXES, 4, 16, 8, held, phase="decode") == layout
+    assert chosen(AXES, 4, 16, 8, held, phase="prefill") == f"{OVER_CUBES},batch=sip"
 
 
 def test_an_axis_that_is_too_short_is_split_less() -> None:
     axes = {"heads": 12, "kv_heads": 12, "mlp": 100}
-    assert chosen(axes, 1, 16, 1, lambda layout: True) == "mlp=cube"
-    assert chosen(axes, 4, 8, 1, lambda layout: True) == "heads=cube,kv_heads=cube,mlp=sip*cube"
+    assert chosen(axes, 1, 16, 1) == "mlp=cube"
+    assert chosen(axes, 4, 8, 1) == "heads=cube,kv_heads=cube,mlp=sip*cube"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.json")))
 def test_every_bundled_model_has_a_layout(name: str) -> None:
     model = architecture_of(json.loads((CONFIGS / f"{name}.json").read_text(encoding="utf-8")), name)
     for sips, cubes in ((1, 1), (1, 16), (4, 16)):
-        layout = parse_map(default_map(model, ModelParams(), sips, cubes, lambda layout: True))
+        layout = parse_map(default_map(model, ModelParams(), sips, cubes, SMALL))
         mesh = Mesh([[[0]] * cubes] * sips, layout)
         mesh.check({"batch": 1, **model.axes})
         assert bool(layout) == (sips * cubes > 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from kb_models.fit import Held
 from kb_models.layout import Layout
 from kb_models.models.architecture import Architecture
 from kb_models.models.params import ModelParams
@@ -14,22 +15,25 @@ def default_map(
     p: ModelParams,
     n_sips: int,
     n_cubes: int,
-    fits: Callable[[Layout], bool],
+    held: Callable[[str], Held],
 ) -> str:
-    """The first layout that *fits*, as text for `parse_map`; the last one where none does. Layouts of the model's own
-    take the place of all others.
+    """The layout for the work of *p*, as text for `parse_map`. `held(text)` is the fullest slice with a layout.
 
-    The axes of the model are split over the cubes of a SIP. The batch is split over the SIPs where they divide it, so
-    that no SIP waits for another one; otherwise, and where the weights of the whole model do not fit one SIP, the axes
-    are split over all cubes. An axis that is too short for a level is not split over that level.
+    The axes of the model are split over the cubes of a SIP, and the batch over the SIPs where they divide it; or the
+    axes are split over all cubes. In prefill, it is the first of the two that fits, because no SIP waits for another
+    one then. A decode step reads what a slice holds once, so it is the one whose fullest slice holds least. Of layouts
+    of the model's own, which take the place of both, it is the first that fits; where none fits, the last one. An axis
+    that is too short for a level is not split over that level.
     """
-    found = ""
-    own = list(model.layouts(p, n_sips, n_cubes))
-    for layout in own or _candidates(model, p, n_sips, n_cubes):
-        found = ",".join(f"{axis}={'*'.join(levels)}" for axis, levels in layout.items())
-        if fits(layout):
-            break
-    return found or "none"
+    own = [_text(layout) for layout in model.layouts(p, n_sips, n_cubes)]
+    layouts = own or [_text(layout) for layout in _candidates(model, p, n_sips, n_cubes)]
+    if not own and p.phase == "decode" and len(layouts) > 1:
+        layouts.sort(key=lambda text: held(text).total)
+    return next((text for text in layouts if held(text).fits), layouts[-1])
+
+
+def _text(layout: Layout) -> str:
+    return ",".join(f"{axis}={'*'.join(levels)}" for axis, levels in layout.items()) or "none"
 
 
 def _candidates(model: Architecture, p: ModelParams, n_sips: int, n_cubes: int) -> Iterator[dict[str, tuple[str, ...]]]:

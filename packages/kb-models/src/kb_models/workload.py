@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, ClassVar
 
 from kb_dataexec import MemoryStore
@@ -196,20 +197,17 @@ class ModelWorkload(OpsWorkload):
         """
         model = architecture_of(self.config, self.name)
         check_params(model, p, self.name)
-        made: list[tuple[Mesh, list[Op], Held]] = []
 
-        def fits(layout: Layout) -> bool:
-            m = self._built(model, p, topology, layout)
-            made.append((m.mesh, m.ops, fullest_slice(m.ops, m.mesh, topology, m.kept)))
-            return made[-1][2].fits
+        @cache
+        def built(text: str) -> tuple[Mesh, list[Op], Held]:
+            m = self._built(model, p, topology, parse_map(text))
+            return m.mesh, m.ops, fullest_slice(m.ops, m.mesh, topology, m.kept)
 
         self._chosen = ""
         if p.map == "auto":
             chip = Mesh.of(topology, {})
-            self._chosen = default_map(model, p, chip.n_sips, chip.n_cubes, fits)
-        else:
-            fits(parse_map(p.map))
-        mesh, ops, held = made[-1]
+            self._chosen = default_map(model, p, chip.n_sips, chip.n_cubes, lambda text: built(text)[2])
+        mesh, ops, held = built(self._chosen or p.map)
         if p.op is None:  # one op alone needs no room for the model
             smaller = [form for form in model.forms if p.weights == "same" and form != "same"]
             check_fit(self.name, held, mesh, smaller, p.batch)
