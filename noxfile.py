@@ -334,7 +334,7 @@ def interpreter(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """What people look at, in a browser: `kb web`, reports, Perfetto, the site. Keeps pictures in build/pictures."""
+    """What people look at can be read, in a browser: web, reports, Perfetto, site; pictures in build/pictures."""
     groups = [arg for group in ("test", "browser", "docs") for arg in ("--group", group)]
     install(session, *groups, *EDITABLE, "-e", "packages/kb-cli[perfetto]")
     finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
