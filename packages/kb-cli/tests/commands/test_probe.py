@@ -49,7 +49,8 @@ def test_all_pairs_make_a_table_a_picture_and_json(invoke, tmp_path):
     assert result["latency_ns"][0][4] > result["latency_ns"][0][0]
     assert result["heatmap"] == str(picture)
     root = ElementTree.parse(picture).getroot()
-    assert len(root.findall("{http://www.w3.org/2000/svg}image")) == 4  # two maps and their scales
+    cells = [each.get("class") for each in root.iter("{http://www.w3.org/2000/svg}rect")]
+    assert sum(str(each).startswith("heat") for each in cells) == 2 * 8 * 9  # latency and bandwidth of 8 PEs
     text = invoke("probe", "--all", "--heatmap", str(picture)).stdout
     assert f"heat map      {picture}" in text
     assert "pe7" in text

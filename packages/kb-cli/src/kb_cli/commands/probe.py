@@ -89,7 +89,7 @@ def command(
 def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], picture: Path, as_json: bool) -> None:
     """Measures every pair, draws to *picture*, and prints. Raises ProbeError where there is nothing to measure."""
     from kb_cli.report.data.probe import probe_map_result
-    from kb_cli.report.pictures.heatmap import save_heat_map
+    from kb_cli.report.pictures.probe_map import save_probe_map
 
     with progress_bar("probing") as progress:
         try:
@@ -99,7 +99,7 @@ def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], pic
     if not matrix.sources or not matrix.memories:
         named = " or ".join(space.value.upper() for space in spaces)
         raise ProbeError(chip.name, "no DMA or no memory", "both", f"give the topology PEs and {named}")
-    save_heat_map(chip, matrix, picture)
+    save_probe_map(chip, matrix, picture)
     if as_json:
         emit_json(probe_map_result(chip, matrix, picture))
     else:

@@ -1,140 +1,173 @@
-"""Heat maps as SVG: a panel for each quantity, with a coloured cell for each pair and a scale."""
+"""Heat maps of matrices as SVG: a panel for each quantity, with a coloured cell for each pair and a legend."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Sequence
-from itertools import groupby
-from pathlib import Path
-from xml.sax.saxutils import escape
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from kb_cli.report.data.probe import LARGEST_WHOLE, latency_ns, short_name
-from kb_cli.report.pictures.png import Values, coloured, png_bytes
-from kb_cli.run.base.files import write_whole
-from kb_engine.probe import ProbeMatrix
-from kb_topology import Topology
+from kb_cli.report.elements.page_elements import Markup, element
+from kb_cli.report.pictures.heat_image import heat_images, heat_ramp
+from kb_cli.report.pictures.labels import GAP, cut, fitting, width
+from kb_cli.report.pictures.plot import WIDTH, Plot, alone, line, text
+from kb_cli.report.pictures.png import Values
+from kb_cli.report.pictures.scale import Scale
+from kb_topology.diagram import heat_step
 
-_SIDE = 560
-_MARGIN = 150
-_SCALE = 110
+_HEAD: Final = 52
+"""The height of the title and the legend of a panel."""
+_RAMP: Final = 200
+"""The width of a legend."""
+_LEAST: Final = 15.0
+"""The least distance of two labels on an axis, in pixels."""
+_MOST_CELLS: Final = 16
+"""The most rows and columns with a text in each cell. Larger matrices are images."""
+_MOST_LABEL: Final = 150
 
 
 class HeatMapPanel(Struct, frozen=True, kw_only=True):
-    """One quantity: `values[row, column]`, NaN for no value. The scale shows `unit`."""
+    """One quantity: `values[row, column]` in `unit`, NaN for no value. `hot` says which end of the values is hot."""
 
     title: str
     unit: str
     values: Values
+    hot: Literal["high", "low"]
 
 
 class Tick(Struct, frozen=True):
-    """A label for the rows or columns from `start` up to the next tick."""
+    """A label for the rows or columns from `start` up to the next tick. One with `begins` starts a group."""
 
     start: int
     text: str
+    begins: bool = False
 
 
-def heat_map(title: str, panels: Sequence[HeatMapPanel], rows: Sequence[Tick], columns: Sequence[Tick]) -> str:
-    """Returns an SVG with the panels side by side. *rows* and *columns* are the labels of the cells."""
-    width = len(panels) * (_MARGIN + _SIDE + _SCALE)
-    height = 60 + _SIDE + _MARGIN
-    parts = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-            'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#333333">'
-        ),
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_MARGIN}" y="24" font-size="16">{escape(title)}</text>',
-    ]
-    for number, panel in enumerate(panels):
-        parts += _panel(panel, number * (_MARGIN + _SIDE + _SCALE) + _MARGIN, 60, rows, columns)
-    return "\n".join([*parts, "</svg>", ""])
+def heat_map(
+    title: str, said: str, panels: Sequence[HeatMapPanel], rows: Sequence[Tick], columns: Sequence[Tick]
+) -> str:
+    """Returns an SVG file with the panels one below the other. *rows* and *columns* are the labels of the cells."""
+    parts, top = list[Markup](), 0.0
+    for panel in panels:
+        drawn = _Panel(panel, top, rows, columns)
+        parts += drawn.parts()
+        top += drawn.height
+    return f"{alone(Plot(title, top, parts), said)}\n"
 
 
-def _panel(panel: HeatMapPanel, left: int, top: int, rows: Sequence[Tick], columns: Sequence[Tick]) -> list[str]:
-    low, high = _range(panel.values)
-    n_rows, n_columns = panel.values.shape
-    png = base64.b64encode(png_bytes(_enlarged(coloured(panel.values, low, high)))).decode()
-    parts = [
-        f'<text x="{left}" y="{top - 10}" font-size="14">{escape(panel.title)}</text>',
-        (
-            f'<image x="{left}" y="{top}" width="{_SIDE}" height="{_SIDE}" preserveAspectRatio="none" '
-            f'style="image-rendering:pixelated" href="data:image/png;base64,{png}"/>'
-        ),
-        f'<rect x="{left}" y="{top}" width="{_SIDE}" height="{_SIDE}" fill="none" stroke="#333333"/>',
-    ]
-    for tick, y, size in _places(rows, n_rows):
-        parts.append(f'<line x1="{left - 4}" y1="{top + y:.1f}" x2="{left}" y2="{top + y:.1f}" stroke="#333333"/>')
-        parts.append(f'<text x="{left - 8}" y="{top + y + size / 2 + 4:.1f}" text-anchor="end">{escape(tick)}</text>')
-    bottom = top + _SIDE
-    for tick, x, size in _places(columns, n_columns):
-        at, middle = left + x, left + x + size / 2
-        parts.append(f'<line x1="{at:.1f}" y1="{bottom}" x2="{at:.1f}" y2="{bottom + 4}" stroke="#333333"/>')
-        parts.append(
-            f'<text transform="translate({middle + 4:.1f},{bottom + 8}) rotate(-90)" text-anchor="end">'
-            f"{escape(tick)}</text>"
-        )
-    return parts + _scale(panel.unit, low, high, left + _SIDE + 20, top)
+class _Panel:
+    """The cells of one quantity, with the labels of rows and columns, and a legend."""
+
+    def __init__(self, panel: HeatMapPanel, top: float, rows: Sequence[Tick], columns: Sequence[Tick]) -> None:
+        self._panel = panel
+        self._rows, self._columns = rows, columns
+        n_rows, n_columns = panel.values.shape
+        self._left = min(max(width(tick.text) for tick in rows), _MOST_LABEL) + GAP
+        self._cells_width = WIDTH - self._left
+        self._cell = self._cells_width / n_columns
+        self._row = min(34.0, max(self._cell, 18.0)) if n_rows <= _MOST_CELLS else self._cells_width / n_rows
+        self._top = top + _HEAD
+        self._bottom = self._top + self._row * n_rows
+        self._is_turned = max(width(tick.text) for tick in columns) + GAP > self._cell or n_columns > _MOST_CELLS
+        self._under = min(max(width(tick.text) for tick in columns), _MOST_LABEL) + 14 if self._is_turned else 22
+        self.height = _HEAD + self._row * n_rows + self._under + 24
+
+    def parts(self) -> Iterator[Markup]:
+        """Yields the elements of the panel."""
+        known = self._panel.values[np.isfinite(self._panel.values)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+        shares = _shares(self._panel, low, high)
+        yield from self._legend(low, high, known.size < self._panel.values.size)
+        box = {"x": round(self._left, 1), "y": self._top, "width": round(self._cells_width, 1)}
+        yield element("rect", class_="band", height=round(self._bottom - self._top, 1), **box)
+        if max(shares.shape) <= _MOST_CELLS:
+            yield from self._cells(shares)
+        else:
+            yield from heat_images(shares, height=round(self._bottom - self._top, 1), **box)
+        yield from self._axes()
+
+    def _legend(self, low: float, high: float, has_gaps: bool) -> Iterator[Markup]:
+        top = self._top - _HEAD
+        yield text(self._panel.title, 0, top + 12, style="name")
+        said = f"{self._panel.unit}; {self._panel.hot} is hot" + ("; blank: no path" if has_gaps else "")
+        yield text(said, width(self._panel.title) * 1.15 + GAP, top + 12)
+        left = WIDTH - _RAMP - 8.0
+        yield from heat_ramp(self._panel.hot == "low", x=left, y=top + 2, width=_RAMP, height=12)
+        if low == high:
+            yield text(f"{low:.4g}", left + _RAMP / 2, top + 28, "middle")
+            return
+        scale = Scale(low, high, left, left + _RAMP, _is_log(low, high))
+        marks = [low, high, *(value for value in scale.marks() if low < value < high)]
+        texts = [f"{value:.4g}" for value in marks]
+        places = [min(scale.at(value), WIDTH - width(said) / 2) for value, said in zip(marks, texts, strict=True)]
+        for at in fitting([width(said) for said in texts], places):
+            yield line(scale.at(marks[at]), top + 14, scale.at(marks[at]), top + 18, "first")
+            yield text(texts[at], places[at], top + 30, "middle")
+
+    def _cells(self, shares: Values) -> Iterator[Markup]:
+        texts = [[f"{value:.4g}" for value in row] for row in self._panel.values]
+        has_room = max(width(said) for row in texts for said in row) + 4 <= self._cell
+        for (row, column), share in np.ndenumerate(shares):
+            if not np.isfinite(share):
+                continue
+            x, y = self._left + self._cell * column, self._top + self._row * row
+            said = f"{self._rows[row].text}, {self._columns[column].text}: {texts[row][column]} {self._panel.unit}"
+            size = {"width": round(self._cell - 1, 1), "height": round(self._row - 1, 1)}
+            css = f"heat{heat_step(float(share))}"
+            yield element("rect", element("title", said), x=round(x, 1), y=round(y, 1), class_=css, **size)
+            if has_room:
+                yield text(texts[row][column], x + self._cell / 2, y + self._row / 2 + 4, "middle", f"on-{css}")
+
+    def _axes(self) -> Iterator[Markup]:
+        for tick, begin, middle in _labels(self._rows, self._row, self._panel.values.shape[0], self._top):
+            if tick.begins:
+                yield line(0, begin, WIDTH, begin, "cut")
+            yield _label(tick.text, "end", x=round(self._left - GAP, 1), y=round(middle + 4, 1))
+        for tick, begin, middle in _labels(self._columns, self._cell, self._panel.values.shape[1], self._left):
+            if tick.begins:
+                yield line(begin, self._top, begin, self._bottom + self._under, "cut")
+            if self._is_turned:
+                turn = f"translate({middle + 4:.1f},{self._bottom + 6:.1f}) rotate(-90)"
+                yield _label(tick.text, "end", transform=turn)
+            else:
+                yield _label(tick.text, "middle", x=round(middle, 1), y=round(self._bottom + 15, 1))
 
 
-def _places(ticks: Sequence[Tick], count: int) -> list[tuple[str, float, float]]:
-    """Returns text, start and size of each tick that is shown. Ticks are left out where labels would touch."""
-    least = max(1, -(-len(ticks) * 15 // _SIDE))
-    kept = ticks[::least]
-    ends = [*(tick.start for tick in kept[1:]), count]
-    cell = _SIDE / count
-    return [(tick.text, tick.start * cell, (end - tick.start) * cell) for tick, end in zip(kept, ends, strict=True)]
+def _label(said: str, anchor: str, **place: str | float) -> Markup:
+    """Returns a label of an axis. A reader who points at a label sees the whole of it."""
+    title = element("title", said)
+    return element("text", cut(said, _MOST_LABEL), title, text_anchor=anchor, class_="soft", **place)
 
 
-def _scale(unit: str, low: float, high: float, left: int, top: int) -> list[str]:
-    ramp = np.linspace(high, low, 128).reshape(-1, 1)
-    png = base64.b64encode(png_bytes(coloured(ramp, low, high))).decode()
-    middle = (low + high) / 2
-    labels = ((0, high), (_SIDE // 2, middle), (_SIDE, low)) if high > low else ((_SIDE // 2, middle),)
-    return [
-        (
-            f'<image x="{left}" y="{top}" width="14" height="{_SIDE}" preserveAspectRatio="none" '
-            f'href="data:image/png;base64,{png}"/>'
-        ),
-        f'<text x="{left}" y="{top - 10}">{escape(unit)}</text>',
-        *(f'<text x="{left + 20}" y="{top + y + 4}">{value:.4g}</text>' for y, value in labels),
-    ]
+def _is_log(low: float, high: float) -> bool:
+    """Whether colours follow the logarithm, because a few large values would leave one colour to all others."""
+    return low > 0 and high / low > 4
 
 
-def _range(values: Values) -> tuple[float, float]:
-    there = values[np.isfinite(values)]
-    return (float(there.min()), float(there.max())) if there.size else (0.0, 0.0)
-
-
-def _enlarged(cells: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Returns each cell as a block of equal pixels, because some viewers ignore `image-rendering` and blur single
-    pixels.
-    """
-    rows, columns = (max(1, _SIDE // count) for count in cells.shape[:2])
-    return cells.repeat(rows, axis=0).repeat(columns, axis=1)
-
-
-def save_heat_map(chip: Topology, matrix: ProbeMatrix, path: Path) -> None:
-    """Draws latency beside bandwidth, PEs down and memories along, to *path*. Raises OSError, which names the file."""
-    picture = heat_map(
-        f"{chip.name}: every PE (down) reads {matrix.nbytes} B of every memory (along), alone",
-        [
-            HeatMapPanel(title="latency", unit="ns", values=latency_ns(matrix)),
-            HeatMapPanel(title="bandwidth", unit="GB/s", values=matrix.bandwidth_gbs),
-        ],
-        _ticks(matrix.sources),
-        _ticks(matrix.memories),
+def _shares(panel: HeatMapPanel, low: float, high: float) -> Values:
+    """Returns how hot each value is, from 0 to 1; 0.5 where all are equal."""
+    if low == high:
+        return panel.values * 0 + 0.5
+    values = (
+        np.log(panel.values / low) / np.log(high / low) if _is_log(low, high) else (panel.values - low) / (high - low)
     )
-    write_whole(path, picture.encode())
+    return values if panel.hot == "high" else 1 - values
 
 
-def _ticks(names: tuple[str, ...]) -> list[Tick]:
-    """Returns a label for each node where there are few, otherwise for each cube."""
-    if len(names) <= LARGEST_WHOLE:
-        return [Tick(number, short_name(name)) for number, name in enumerate(names)]
-    groups = groupby(range(len(names)), key=lambda number: ".".join(names[number].split(".")[:2]))
-    return [Tick(next(iter(members)), cube) for cube, members in groups]
+def _labels(ticks: Sequence[Tick], cell: float, count: int, start: float) -> Iterator[tuple[Tick, float, float]]:
+    """Yields the ticks that have room, the pixel where their cells begin, and the middle of these cells.
+
+    In each group the first tick is shown, then every second, fourth, eighth, ...
+    """
+    ends = [*(tick.start for tick in ticks[1:]), count]
+    least = min(end - tick.start for tick, end in zip(ticks, ends, strict=True)) * cell
+    step = 1
+    while step * least < _LEAST and step < len(ticks):
+        step *= 2
+    number = 0
+    for tick, end in zip(ticks, ends, strict=True):
+        number = 0 if tick.begins else number
+        if number % step == 0:
+            yield tick, start + tick.start * cell, start + (tick.start + end) / 2 * cell
+        number += 1

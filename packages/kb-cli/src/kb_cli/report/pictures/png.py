@@ -1,4 +1,4 @@
-"""Numbers as colours or as shades of one colour, and these as a PNG image."""
+"""PNG images of numbers: as colours of a palette, and as shades of one colour."""
 
 from __future__ import annotations
 
@@ -10,33 +10,17 @@ import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
 
-_COLOURS = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], dtype=np.float64)
-"""RGB from low to high. Source: five points of matplotlib's viridis, which stays readable in grey and for the
-colour-blind."""
-_MISSING = (200, 200, 200)
 _SHADE = (42, 120, 214)
 """RGB of pictures in one colour."""
 
 
-def coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
-    """Returns the RGB of each value between *low* and *high*, (rows, columns, 3); grey for NaN."""
-    missing = ~np.isfinite(values)
-    at = np.where(missing, low, values) - low
-    at = at / (high - low) if high > low else at * 0 + 0.5
-    positions = np.linspace(0, 1, len(_COLOURS))
-    channels = [np.interp(at, positions, _COLOURS[:, channel]) for channel in range(3)]
-    pixels: npt.NDArray[np.uint8] = np.stack(channels, axis=-1).round().astype(np.uint8)
-    pixels[missing] = _MISSING
-    return pixels
-
-
-def png_bytes(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """Returns pixels (rows x columns x RGB) as a PNG."""
-    rows, columns, _ = pixels.shape
-    lines = np.zeros((rows, 1 + 3 * columns), dtype=np.uint8)
-    lines[:, 1:] = pixels.reshape(rows, -1)
-
-    return _file(struct.pack(">IIBBBBB", columns, rows, 8, 2, 0, 0, 0), [], lines)
+def palette_png(numbers: npt.NDArray[np.uint8], colours: npt.NDArray[np.uint8]) -> bytes:
+    """Returns pixels (rows x columns), which are numbers of *colours* (at most 256 x RGB), as a PNG. 0 is clear."""
+    rows, columns = numbers.shape
+    lines = np.zeros((rows, 1 + columns), np.uint8)
+    lines[:, 1:] = numbers
+    header = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
+    return _file(header, [(b"PLTE", colours.tobytes()), (b"tRNS", b"\0")], lines)
 
 
 def shaded_png(levels: npt.NDArray[np.int64], most: int) -> bytes:
