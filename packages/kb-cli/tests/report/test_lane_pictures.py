@@ -8,15 +8,13 @@ import pytest
 
 from kb_cli.report.pictures.lanes import (
     COLUMNS,
-    LEVELS,
     MOST,
+    MOST_PICTURES,
     coverage,
-    folded_names,
     lane_pictures,
     memory_lanes,
-    shades,
 )
-from kb_cli.report.pictures.png import shaded_png
+from kb_cli.report.pictures.png import LEVELS, shaded_png, shades
 from kb_dataexec import OpLog
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_messages import LogError
@@ -111,11 +109,21 @@ def test_a_log_without_records_has_no_lanes_and_a_wrong_one_is_refused() -> None
         lane_pictures(log_of(("sip0.cube0.pe0", 5, 4)), "log")
 
 
-def test_names_of_pes_are_folded() -> None:
-    assert folded_names(["pe0"]) == "pe0"
-    assert folded_names(["pe0", "pe4"]) == "pe0 and pe4"
-    assert folded_names(["pe0", "pe4", "pe7"]) == "3 PEs alike, pe0 to pe7"
-    assert folded_names(["hbm0", "hbm4", "hbm7"], "memories") == "3 memories alike, hbm0 to hbm7"
+def test_of_many_kinds_of_pes_there_are_strips_and_three_pes() -> None:
+    """PE n of two cubes works for 100 ps from 100 n on, all of cube1 twice as long. The run has 800 + 100 ps."""
+    spans = [(f"sip0.cube{cube}.pe{pe}", 100 * pe, 100 * pe + 50 * (cube + 1)) for cube in (0, 1) for pe in range(9)]
+    lanes = lane_pictures(log_of(*spans), "log")
+    assert lanes is not None
+    assert len(lanes.pictures) == 18 > MOST_PICTURES
+    assert [strip.group.name for strip in lanes.strips] == ["sip0.cube0 (9 PEs)", "sip0.cube1 (9 PEs)"]
+    assert [(each.what, each.pe, each.end_ps) for each in lanes.marked] == [
+        ("ends last", "sip0.cube1.pe8", 900),
+        ("in the middle", "sip0.cube1.pe4", 500),  # the tenth of 50, 100, 150, 200, ...
+        ("ends first", "sip0.cube0.pe0", 50),
+    ]
+    (row,) = unpacked(lanes.strips[1].layers["gemm"])[2]
+    assert row == [round(LEVELS / 9)] * COLUMNS, "one of nine PEs works at any time"
+    assert [part.group.name for part in lanes.strips[0].inner] == [f"sip0.cube0.pe{pe}" for pe in range(9)]
 
 
 def reads_of(*served: tuple[str, int, int]) -> OpLog:

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from kb_cli.report.data.roofline import DTypePeak, RooflineChart, RooflinePoint
 from kb_cli.report.data.run_report import ReportBlock, ReportLine, TimeReport
 from kb_cli.report.html.page import report_page
-from kb_cli.report.pictures.lanes import COLUMNS, LEVELS, MOST, LanePicture, Lanes, MemoryLanes
-from kb_cli.report.pictures.png import shaded_png
+from kb_cli.report.pictures.lanes import COLUMNS, MOST, LanePicture, Lanes, MemoryLanes
+from kb_cli.report.pictures.png import LEVELS, shaded_png
 from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_dataexec.analysis import Channels, PathShare, PeShares
 
@@ -72,9 +72,10 @@ def test_the_page_of_512_pes_that_differ_in_every_pixel_has_less_than_2_mb() -> 
     noise = shaded_png(rng.integers(0, LEVELS + 1, (MOST, COLUMNS)), LEVELS)
     memories = MemoryLanes([f"sip0.cube0.hbm{number}" for number in range(MOST)], noise, 960)
     page = report_page(report, "a\nb\nc\n", Lanes(0, 1000, pictures, memories))
-    assert page.count(b"<img") == 512 + 1
+    assert page.count(b"data:image/png") == 512 + 1
     assert b"held them; 960 quieter ones are left out" in page
     assert 500_000 < len(page) < 2_000_000
+    assert page.count(b'<div class="pe">') == 4 + 64 + 512, "SIPs, which open to cubes, which open to PEs"
 
 
 def test_a_wrong_run_is_marked_and_notes_are_shown() -> None:

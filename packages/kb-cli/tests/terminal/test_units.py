@@ -1,6 +1,6 @@
 """Units of the reports."""
 
-from kb_cli.terminal.units import bandwidth, duration, percent, quantity, signed_percent
+from kb_cli.terminal.units import bandwidth, duration, durations, percent, quantity, signed_percent
 
 
 def test_units_suit_the_value() -> None:
@@ -19,3 +19,15 @@ def test_bandwidths_are_in_one_unit_without_powers_of_ten() -> None:
         "1,000 GB/s",
         "13,107 GB/s",
     ]
+
+
+def test_the_times_of_a_column_have_one_unit() -> None:
+    assert durations([1_530_000, 926_130, 0, 400, 600]) == [
+        "1.530 us",
+        "0.926 us",
+        "0.000 us",
+        "< 0.001 us",
+        "0.001 us",
+    ]
+    assert durations([12, 999]) == ["12 ps", "999 ps"]
+    assert durations([]) == []

@@ -20,12 +20,34 @@ def signed_percent(share: float) -> str:
     return text if text == percent(0.0) else f"{'+' if share > 0 else '-'}{text}"
 
 
+_TIMES = ((1e12, "s"), (1e9, "ms"), (1e6, "us"), (1e3, "ns"))
+
+
+def time_unit(ps: float) -> tuple[float, str]:
+    """Returns the unit that suits *ps* picoseconds: its size in picoseconds, and its name."""
+    return next(((size, unit) for size, unit in _TIMES if abs(ps) >= size), (1.0, "ps"))
+
+
+def durations(column: Sequence[float]) -> list[str]:
+    """Returns the picoseconds of a column, all in the unit that suits the largest: `12.345 us`, `0.040 us`.
+
+    What would be rounded to 0 is `< 0.001 us`.
+    """
+    size, unit = time_unit(max(map(abs, column), default=0))
+    least = 1.0 if size == 1 else size / 1000
+
+    def text(ps: float) -> str:
+        if 0 < ps < least / 2:
+            return f"< 0.001 {unit}"
+        return f"{ps / size:,.0f} {unit}" if size == 1 else f"{ps / size:,.3f} {unit}"
+
+    return [text(ps) for ps in column]
+
+
 def duration(ps: float) -> str:
     """Returns picoseconds in the unit that suits them: `12.345 us`."""
-    for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)):
-        if abs(ps) >= size:
-            return f"{ps / size:.3f} {unit}"
-    return f"{ps:.0f} ps"
+    size, unit = time_unit(ps)
+    return f"{ps:.0f} ps" if size == 1 else f"{ps / size:.3f} {unit}"
 
 
 def quantity(value: float, unit: str) -> str:

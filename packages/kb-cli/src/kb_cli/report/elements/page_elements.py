@@ -55,6 +55,30 @@ def bar(*parts: tuple[str, float]) -> Markup:
     return element("span", *pieces, class_="bar")
 
 
+def bar_of(*parts: tuple[str, float]) -> Markup:
+    """Returns a bar with a piece for each of *parts*, a colour of CSS and a share (0 to 1)."""
+    pieces = (element("i", style=f"background:{ink};width:{100 * share:.1f}%") for ink, share in parts if share > 0)
+    return element("span", *pieces, class_="bar")
+
+
+def section(title: str, text: str, *parts: str) -> Markup:
+    """Returns a section with a sentence below its title."""
+    soft = [element("p", text, class_="soft")] if text else []
+    return element("section", element("h2", title), *soft, *parts)
+
+
+def folded_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], most: int, text: int = 1, wide: Sequence[int] = ()
+) -> Markup:
+    """Returns a table of the first *most* of *rows*, and one of the others that opens."""
+    if len(rows) <= most + 2:
+        return table(headers, rows, text, wide)
+    rest = element("summary", f"{len(rows) - most} more")
+    return joined(
+        [table(headers, rows[:most], text, wide), element("details", rest, table(headers, rows[most:], text, wide))]
+    )
+
+
 def _text(value: str | float) -> str:
     return shown(value) if isinstance(value, str) else f"{value:.6g}"
 
@@ -111,10 +135,34 @@ svg .slope { stroke-width: 1.5; stroke-dasharray: 6 4; fill: none; } svg .mark {
 svg .run.hbm { fill: var(--hbm); } svg .run.sram { fill: var(--sram); } svg .run.reg { fill: var(--reg); }
 svg .best { fill: var(--path); stroke: var(--page); stroke-width: 1; } svg .other { fill: var(--hidden); }
 svg .reach { stroke: var(--hidden); stroke-width: 5; stroke-linecap: round; } svg .cell { fill: var(--path); }
-.lanes { display: grid; grid-template-columns: minmax(0, 240px) minmax(160px, 1fr); gap: 0 12px; }
-.lanes .titles { font-size: 12.5px; color: var(--soft); } .lanes .titles div { height: 16px; line-height: 16px;
-  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.lanes img { display: block; width: 100%; background: var(--panel); image-rendering: pixelated; }
+.lanes { display: grid; grid-template-columns: minmax(0, 310px) minmax(160px, 1fr); gap: 0 12px; align-items: center; }
+.lanes > div:first-child, .lanes .titles { font-size: 12.5px; color: var(--soft); white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }
+.lanes .titles div { height: 16px; line-height: 14px; overflow: hidden; text-overflow: ellipsis; }
+.picture { position: relative; background: var(--grid, none), var(--panel); overflow: hidden; }
+.picture i { position: absolute; inset: 0; mask: var(--png) 0 0 / 100% 100% no-repeat; image-rendering: pixelated; }
+.picture, .bar, .key i { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.axis { position: relative; height: 18px; font-size: 12px; color: var(--soft); overflow: hidden; }
+.axis span { position: absolute; padding-left: 4px; border-left: 1px solid var(--rule); white-space: nowrap; }
+.axis .last { padding: 0 4px 0 0; border: 0; border-right: 1px solid var(--rule); transform: translateX(-100%); }
+.time figure { margin: 8px 0 6px; } .time details figure { margin-left: 0; }
+summary { cursor: pointer; } summary:focus-visible { outline: 2px solid var(--path); }
+details > summary { list-style: none; position: relative; padding-left: 16px; }
+details > summary::-webkit-details-marker { display: none; }
+details > summary::before { content: "\\25B8"; position: absolute; left: 0; color: var(--soft); font-size: 13px; }
+details[open] > summary::before { content: "\\25BE"; }
+.strip > summary .lanes { grid-template-columns: minmax(0, 294px) minmax(160px, 1fr); }
+.strip .strip > summary { padding-left: 28px; } .strip .strip > summary::before { left: 12px; }
+.strip .strip > summary .lanes { grid-template-columns: minmax(0, 282px) minmax(160px, 1fr); }
+.strip .strip .strip > summary { padding-left: 40px; } .strip .strip .strip > summary::before { left: 24px; }
+.strip .strip .strip > summary .lanes { grid-template-columns: minmax(0, 270px) minmax(160px, 1fr); }
+.pes .pes, .pes > .pe { margin-left: 16px; } .pe { margin-left: 16px; } summary > .pe { margin-left: 0; }
+.pe { display: grid; grid-template-columns: minmax(0, 300px) 220px minmax(0, 1fr); gap: 0 14px; font-size: 14px;
+  padding: 2px 0; }
+.pe > div { overflow-wrap: anywhere; } .pes > .pe { color: var(--soft); }
 @media (max-width: 560px) { body { padding: 16px 12px; } p.sentence { font-size: 18px; } .bar { width: 120px; }
   .source td:nth-child(-n+4):not(:nth-child(2)) { display: none; } .wrap { min-width: 130px; } }
+@media (max-width: 760px) { .lanes, .strip > summary .lanes, .strip .strip > summary .lanes { gap: 0 8px;
+    grid-template-columns: minmax(0, 38%) minmax(0, 1fr); } .pe { grid-template-columns: minmax(0, 1fr) 140px; }
+  .pe > :last-child { grid-column: 1 / -1; color: var(--soft); margin-bottom: 4px; } }
 """

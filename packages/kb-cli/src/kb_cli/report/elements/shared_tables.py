@@ -5,6 +5,7 @@ simulation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, Final
 
 from msgspec import UnsetType
@@ -14,7 +15,7 @@ from kb_cli.report.data.performance import ROOFS
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import ChosenTile, Roof, SimStats, ValueWait
 from kb_cli.terminal.output import new_table
-from kb_cli.terminal.units import duration, percent
+from kb_cli.terminal.units import duration, durations, percent
 from kb_dataexec.analysis import PathShare
 
 _LEAST = 0.001
@@ -36,11 +37,11 @@ def where_table(shares: Sequence[PathShare]) -> Table:
     headers = "where the time went", "what", "share", "time", "costliest line"
     table = new_table(*headers, left=2, text=headers[-1:])
     kept, rest = main_shares(shares)
-    for each in kept:
-        table.add_row(each.block, each.what, percent(each.share), duration(each.ps), costliest(each))
+    times = durations([*(each.ps for each in kept), sum(each.ps for each in rest)])
+    for each, time in zip(kept, times, strict=False):
+        table.add_row(each.block, each.what, percent(each.share), time, costliest(each))
     if rest:
-        names = f"{len(rest)} more"
-        table.add_row(names, "", percent(sum(each.share for each in rest)), duration(sum(each.ps for each in rest)), "")
+        table.add_row(f"{len(rest)} more", "", percent(sum(each.share for each in rest)), times[-1], "")
     return table
 
 
@@ -73,14 +74,24 @@ ROOFS_TEXT: Final = (
 
 def roof_cells(roofs: Sequence[Roof], latency_ps: int) -> Iterator[tuple[str, ...]]:
     """Yields the texts of each of *roofs* that is no less than the smallest share with a row of its own."""
-    for each in roofs:
+    shown = [each for each in roofs if each.least_ps is None or _is_shown(each.least_ps, latency_ps)]
+    evenly, least = (
+        durations([getattr(each, name) or 0 for each in shown if each.least_ps is not None])
+        for name in ("even_ps", "least_ps")
+    )
+    at = count()
+    for each in shown:
         name = ROOFS.get(each.kind, each.kind)
         if each.least_ps is None:
             yield name, str(each.count), "-", "no peak known" if not each.is_beaten else "-", "-", each.node
-        elif latency_ps and each.least_ps >= _LEAST * latency_ps:
-            evenly = "-" if each.even_ps is None else duration(each.even_ps)
-            least, share = duration(each.least_ps), percent(each.least_ps / latency_ps)
-            yield name, str(each.count), evenly, least, share, each.node
+        else:
+            row = next(at)
+            even = "-" if each.even_ps is None else evenly[row]
+            yield name, str(each.count), even, least[row], percent(each.least_ps / latency_ps), each.node
+
+
+def _is_shown(least_ps: int, latency_ps: int) -> bool:
+    return bool(latency_ps) and least_ps >= _LEAST * latency_ps
 
 
 _SHOWN: Final = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -27,5 +27,16 @@ def usual_colours() -> Mapping[str, str]:
 
 
 def colour_of(name: str) -> str:
-    """Returns the colour of the stage or block *name* as a value of CSS."""
+    """Returns the colour of the stage or block *name* as a value of CSS; OTHERS for one without its own."""
     return usual_colours().get(name, OTHERS)
+
+
+def stage_colours(names: Sequence[str]) -> dict[str, str]:
+    """Returns a colour for each of *names*. Names without one of their own take turns in the colours that are left."""
+    usual = usual_colours()
+    taken = {usual.get(name) for name in names}
+    every = sorted(set(re.findall(r"--(colour-\d+)", colours_css())))
+    free = [each for each in (f"var(--{name})" for name in every) if each not in taken] or [OTHERS]
+    others = [name for name in dict.fromkeys(names) if name not in usual]
+    turns = {name: free[at % len(free)] for at, name in enumerate(others)}
+    return {name: usual.get(name) or turns[name] for name in names}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
-from kb_cli.report.data.run_report import TimeReport
+from kb_cli.report.data.run_report import ReportLine, TimeReport
 from kb_cli.report.elements.op_cells import cell_tables, model_figures
-from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, joined, table
+from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, folded_table, joined, section, table
 from kb_cli.report.elements.shared_tables import (
     REMEDY_HEADERS,
     ROOF_HEADERS,
@@ -19,19 +18,22 @@ from kb_cli.report.elements.shared_tables import (
     remedy_cells,
     roof_cells,
 )
+from kb_cli.report.elements.stage_colours import colours_css
 from kb_cli.report.elements.talk_cells import CHANNEL_HEADERS, WAIT_HEADERS, channel_cells, first_rows, wait_cells
 from kb_cli.report.elements.verdicts import verdict_word
-from kb_cli.report.pictures.lanes import Lanes, MemoryLanes, folded_names
+from kb_cli.report.html.lanes_section import lanes_section
+from kb_cli.report.html.pes_section import pes_section
+from kb_cli.report.pictures.lanes import Lanes
 from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_cli.report.tables.report_tables import NO_LEVERS
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import ChosenTile
 from kb_cli.run.base.workload_result import ModelTimes
-from kb_cli.terminal.units import duration, percent, quantity, value_text
+from kb_cli.terminal.units import duration, durations, percent, quantity, value_text
 from kb_cli.whatif.lever_chances import TriedLever
 
-_LANE_PX = 16
-_PE_PARTS = 4
+_LEVERS, _OPS, _POINTS, _LINES = 6, 16, 8, 12
+"""The most levers, ops, points of the roofline and lines that are shown at once; the others open."""
 _ABOVE, _BELOW = 3, 1
 """The lines of source that are shown above and below a line with a cost."""
 
@@ -43,19 +45,22 @@ ALL_OPS = 1_000_000
 def ops_sections(report: TimeReport) -> list[Markup]:
     """Returns the sections on the ops of a workload and on its model; none for any other benchmark."""
     found = cell_tables(report.workload_ops, report.model, report.whole_ps, ALL_OPS)
-    return [section(each.title, each.text, table(each.headers, each.rows, wide=each.wide)) for each in found]
+    return [
+        section(each.title, each.text, folded_table(each.headers, each.rows, _OPS, wide=each.wide)) for each in found
+    ]
 
 
 def path_section(report: TimeReport) -> Markup:
     """Returns the section "Where the time went": a bar and a row for each block and its activity."""
     kept, rest = main_shares(report.path)
+    times = durations([*(each.ps for each in kept), sum(each.ps for each in rest)])
     rows = [
-        [each.block, each.what, bar(("path", each.share)), percent(each.share), duration(each.ps), costliest(each)]
-        for each in kept
+        [each.block, each.what, bar(("path", each.share)), percent(each.share), time, costliest(each)]
+        for each, time in zip(kept, times, strict=False)
     ]
     if rest:
-        share, ps = sum(each.share for each in rest), sum(each.ps for each in rest)
-        rows.append([f"{len(rest)} more", "", bar(("path", share)), percent(share), duration(ps), ""])
+        share = sum(each.share for each in rest)
+        rows.append([f"{len(rest)} more", "", bar(("path", share)), percent(share), times[-1], ""])
     text = f"Every picosecond from the host's call to its last answer ({duration(report.total_ps)}) has one row."
     headers = ("block", "what", "", "share", "time", "costliest line")
     return section("Where the time went", text, table(headers, rows, text=3, wide=(5,)))
@@ -87,6 +92,9 @@ def levers_section(levers: list[TriedLever]) -> Markup:
     """Returns the section "Levers": the gain of better values of the chip, each measured by another simulation."""
     text = "Each was measured by running the simulation again with that value."
     lines = [element("p", each.sentence) for each in levers] or [element("p", NO_LEVERS)]
+    if len(lines) > _LEVERS + 2:
+        rest = element("summary", f"{len(lines) - _LEVERS} more")
+        lines = [*lines[:_LEVERS], element("details", rest, *lines[_LEVERS:])]
     return section("Levers", text, *lines)
 
 
@@ -105,10 +113,14 @@ def lines_section(report: TimeReport, source: str) -> Markup:
     rows = [
         [line.line or "no line", percent(line.share), duration(line.ps), _flight(line.in_flight_ps)] for line in others
     ]
-    listing = element("div", element("table", *_source_rows(report, source), class_="source"), class_="scroll")
-    parts = [listing] if any(line.number for line in report.lines) else []
+    own = [line for line in report.lines if line.number]
+    dear = sorted(own, key=lambda line: (-line.ps, -(line.in_flight_ps or 0)))[:_LINES]
+    parts = [_listing(dear, source)] if own else []
+    if len(own) > len(dear):
+        rest = element("summary", f"all {len(own)} lines with a cost")
+        parts.append(element("details", rest, _listing(own, source)))
     if rows:
-        parts.append(table(("elsewhere", "share", "time on the path", "in flight"), rows))
+        parts.append(folded_table(("elsewhere", "share", "time on the path", "in flight"), rows, _LINES))
     text = (
         "The share of the time, the time on the path, and how long commands of the line were in flight, which overlaps."
     )
@@ -139,8 +151,14 @@ def talk_sections(report: TimeReport) -> list[Markup]:
     return found
 
 
-def _source_rows(report: TimeReport, source: str) -> Iterator[Markup]:
-    costs = {line.number: line for line in report.lines if line.number}
+def _listing(lines: Sequence[ReportLine], source: str) -> Markup:
+    return element("div", element("table", *_source_rows(lines, source), class_="source"), class_="scroll")
+
+
+def _source_rows(lines: Sequence[ReportLine], source: str) -> Iterator[Markup]:
+    costs = {line.number: line for line in lines}
+    times = dict(zip(costs, durations([line.ps for line in lines]), strict=True))
+    flights = dict(zip(costs, durations([line.in_flight_ps or 0 for line in lines]), strict=True))
     texts = source.splitlines()
     near = sorted({at for number in costs for at in range(number - _ABOVE, number + _BELOW + 1)})
     before = 0
@@ -150,8 +168,8 @@ def _source_rows(report: TimeReport, source: str) -> Iterator[Markup]:
         before, line = number, costs.get(number)
         cells = ["", "", "", ""]
         if line is not None:
-            times = duration(line.ps), _flight(line.in_flight_ps)
-            cells = [bar(("path", line.share)), percent(line.share), *times]
+            flight = flights[number] if line.in_flight_ps else "-"
+            cells = [bar(("path", line.share)), percent(line.share), times[number], flight]
         yield element(
             "tr",
             *(element("td", cell, class_="number") for cell in cells),
@@ -184,51 +202,7 @@ def roofline_section(report: TimeReport) -> Markup:
     of_parts = [element("p", ROOFS_TEXT, class_="soft"), table(ROOF_HEADERS, roofs, wide=[5])] if roofs else []
     picture = roofline_picture(report.roofline)
     drawn = [] if picture is None else [element("figure", element("div", picture, class_="scroll"))]
-    return section("Roofline", text, *drawn, table(headers, rows), *of_parts)
-
-
-def lanes_section(lanes: Lanes) -> Markup:
-    """Returns the section "Lanes": a picture for each kind of PE, and one for the memories."""
-    figures = [_lanes_figure(folded_names(each.groups), each.titles, each.png) for each in lanes.pictures]
-    if lanes.memories is not None:
-        name = _memories_caption(lanes.memories)
-        figures.append(_lanes_figure(name, lanes.memories.titles, lanes.memories.png))
-    span = f"From {duration(lanes.start_ps)} to {duration(lanes.end_ps)}."
-    text = f"{span} The darker, the more of that moment the block was at work; no moment is left out."
-    return section("Lanes", text, *figures)
-
-
-def _memories_caption(memories: MemoryLanes) -> str:
-    text = "memories, while bytes of DMAs held them"
-    return f"{text}; {memories.n_left_out} quieter ones are left out" if memories.n_left_out else text
-
-
-def _lanes_figure(name: str, titles: list[str], png: bytes) -> Markup:
-    data = f"data:image/png;base64,{b64encode(png).decode()}"
-    height = len(titles) * _LANE_PX
-    image = Markup(f'<img alt="lanes of {escape_attribute(name)}" height="{height}" src="{data}">')
-    beside = element("div", *(element("div", title, title=title) for title in titles), class_="titles")
-    return element("figure", element("figcaption", name), element("div", beside, image, class_="lanes"))
-
-
-def escape_attribute(text: str) -> Markup:
-    """Returns *text* escaped for a value in quotes."""
-    return joined([text])
-
-
-def pes_section(report: TimeReport) -> Markup:
-    """Returns the section "PEs": each kind of PE's own view."""
-    rows = []
-    for each in report.pes:
-        kept, rest = each.shares[:_PE_PARTS], each.shares[_PE_PARTS:]
-        parts = [f"{share.block}: {share.what} {percent(share.share)}" for share in kept]
-        if rest:
-            parts.append(f"{len(rest)} more {percent(sum(share.share for share in rest))}")
-        rows.append(
-            [element("div", folded_names(each.pes), class_="wrap"), element("div", ", ".join(parts), class_="wrap")]
-        )
-    text = "What each PE's own time went to. PEs whose times are equal stand together."
-    return section("PEs", text, table(("PE", "its time, the largest part first"), rows, text=2))
+    return section("Roofline", text, *drawn, folded_table(headers, rows, _POINTS), *of_parts)
 
 
 def configuration_section(report: TimeReport) -> Markup:
@@ -250,12 +224,6 @@ def configuration_section(report: TimeReport) -> Markup:
     return section("Configuration", "", table(("", ""), wrapped, text=2))
 
 
-def section(title: str, text: str, *parts: str) -> Markup:
-    """Returns a section with a sentence below its title."""
-    soft = [element("p", text, class_="soft")] if text else []
-    return element("section", element("h2", title), *soft, *parts)
-
-
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The security policy of the page. Even if a text became a tag, the browser would run no script and ask no other
 host."""
@@ -269,7 +237,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         element("title", f"kernbench: {title}"),
-        element("style", Markup(STYLE)),
+        element("style", Markup(colours_css() + STYLE)),
     )
     parts = [
         element("h1", title),
@@ -288,7 +256,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         *talk_sections(report),
         roofline_section(report),
         *([] if lanes is None else [lanes_section(lanes)]),
-        pes_section(report),
+        pes_section(report.pes),
         configuration_section(report),
     ]
     page = f"<!doctype html>\n{element('html', head, element('body', *parts), lang='en')}\n"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_cli.report.pictures.png import shaded_png
+from kb_cli.report.elements.equal_pes import equal_pes, folded_names
+from kb_cli.report.pictures.lane_strips import Strip, strips
+from kb_cli.report.pictures.png import LEVELS, shaded_png, shades
 from kb_cli.trace.arrange import is_pe, pe_order
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.slices import by_number, op_slices
@@ -16,10 +18,10 @@ from kb_cli.trace.transfers import Floats
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import memory_spans
 
+MOST_PICTURES: Final = 4
+"""The most PEs of which all lanes are shown one below the other. Source: assumed; half a screen."""
 COLUMNS: Final = 400
 """The pixels of a lane. Each stands for an equal part of the time from the first record to the last."""
-LEVELS: Final = 15
-"""The number of shades above none. Work of less than half a shade is shown as the faintest one."""
 
 
 class BusyTime:
@@ -53,19 +55,6 @@ def coverage(start_ps: Ints, end_ps: Ints, edges: Floats) -> Floats:
     *start_ps* and *edges* ascend.
     """
     return BusyTime(start_ps, end_ps).shares(edges)
-
-
-def shades(covered: Floats) -> Ints:
-    """Returns the shade of each pixel, 0 to LEVELS. Only a coverage of 0 has shade 0."""
-    found: Ints = np.maximum(np.rint(covered * LEVELS), covered > 0).astype(np.int64)
-    return found
-
-
-def folded_names(ids: Sequence[str], noun: str = "PEs") -> str:
-    """Returns *ids* in a few words: `sip0.cube0.pe0`, or `8 PEs alike, sip0.cube0.pe0 to sip0.cube0.pe7`."""
-    if len(ids) < 3:
-        return " and ".join(ids)
-    return f"{len(ids)} {noun} alike, {ids[0]} to {ids[-1]}"
 
 
 MOST: Final = 64
@@ -120,13 +109,27 @@ class LanePicture(NamedTuple):
     png: bytes
 
 
+class MarkedPe(NamedTuple):
+    """A PE that readers look for, and when its last record ended, after `Lanes.start_ps`."""
+
+    what: str
+    pe: str
+    end_ps: int
+
+
 class Lanes(NamedTuple):
-    """The pictures of a run: *pictures* of PEs and one of *memories*. All reach from *start_ps* to *end_ps*."""
+    """The pictures of a run: *pictures* of PEs and one of *memories*. All reach from *start_ps* to *end_ps*.
+
+    Where there are more than MOST_PICTURES of PEs, *strips* has a row for each group of PEs, and *marked* the PEs that
+    end first and last, and the one in the middle.
+    """
 
     start_ps: int
     end_ps: int
     pictures: list[LanePicture]
     memories: MemoryLanes | None
+    strips: Sequence[Strip] = ()
+    marked: Sequence[MarkedPe] = ()
 
 
 def lane_pictures(log: OpLog, where: str) -> Lanes | None:
@@ -139,19 +142,34 @@ def lane_pictures(log: OpLog, where: str) -> Lanes | None:
     slices = op_slices(log.ops, log.strings, where)
     start, end = int(slices.start_ps.min()), int(slices.end_ps.max())
     edges = np.linspace(start, max(end, start + 1), COLUMNS + 1)
-    by_group: dict[str, list[tuple[str, Ints]]] = {}
+    by_pe: dict[str, dict[str, Floats]] = {}
+    ends: dict[str, tuple[int, int]] = {}
     for (group, title), rows in _lanes(slices).items():
         if is_pe(group):
-            rows = rows[np.argsort(slices.start_ps[rows], kind="stable")]
-            covered = coverage(slices.start_ps[rows], slices.end_ps[rows], edges)
-            by_group.setdefault(group, []).append((title, shades(covered)))
+            starts, stops = slices.start_ps[rows], slices.end_ps[rows]
+            order = np.argsort(starts, kind="stable")
+            by_pe.setdefault(group, {})[title] = coverage(starts[order], stops[order], edges)
+            last, busy = ends.get(group, (0, 0))
+            ends[group] = max(last, int(stops.max()) - start), busy + int((stops - starts).sum())
     alike: dict[tuple[tuple[str, ...], bytes], list[str]] = {}
-    for group in sorted(by_group, key=pe_order):
-        titles = tuple(title for title, _ in by_group[group])
-        pixels = np.stack([row for _, row in by_group[group]])
-        alike.setdefault((titles, shaded_png(pixels, LEVELS)), []).append(group)
-    pictures = [LanePicture(groups, list(key[0]), key[1]) for key, groups in alike.items()]
-    return Lanes(start, end, pictures, memory_lanes(log, edges))
+    for pe in sorted(by_pe, key=pe_order):
+        pixels = np.stack([shades(covered) for covered in by_pe[pe].values()])
+        alike.setdefault((tuple(by_pe[pe]), shaded_png(pixels, LEVELS)), []).append(pe)
+    pictures = [LanePicture(pes, list(key[0]), key[1]) for key, pes in alike.items()]
+    found = Lanes(start, end, pictures, memory_lanes(log, edges))
+    if len(pictures) <= MOST_PICTURES:
+        return found
+    kinds = {pe: number for number, each in enumerate(pictures) for pe in each.groups}
+    return found._replace(strips=strips(equal_pes(kinds), by_pe), marked=_marked(ends))
+
+
+def _marked(ends: Mapping[str, tuple[int, int]]) -> list[MarkedPe]:
+    """Returns the PE that ends last, the one in the middle, and the one that ends first. Of PEs that end together, the
+    one with more work counts as later.
+    """
+    order = sorted(ends, key=lambda pe: (ends[pe], pe_order(pe)))
+    places = ("ends last", -1), ("in the middle", len(order) // 2), ("ends first", 0)
+    return [MarkedPe(what, order[at], ends[order[at]][0]) for what, at in places]
 
 
 def _lanes(slices: Slices) -> dict[tuple[str, str], Ints]:

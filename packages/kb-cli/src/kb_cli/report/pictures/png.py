@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,14 @@ Values = npt.NDArray[np.float64]
 
 _SHADE = (42, 120, 214)
 """RGB of pictures in one colour."""
+LEVELS: Final = 15
+"""The number of shades above none. Work of less than half a shade is shown as the faintest one."""
+
+
+def shades(covered: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Returns the shade of each share, 0 to LEVELS. Only a share of 0 has shade 0."""
+    found: npt.NDArray[np.int64] = np.maximum(np.rint(covered * LEVELS), covered > 0).astype(np.int64)
+    return found
 
 
 def palette_png(numbers: npt.NDArray[np.uint8], colours: npt.NDArray[np.uint8]) -> bytes:

@@ -9,6 +9,7 @@ from rich.table import Table
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
+from kb_cli.report.elements.equal_pes import part_ranges, part_text, pe_groups
 from kb_cli.report.elements.shared_tables import (
     chosen_tile_tables,
     remedy_tables,
@@ -17,7 +18,6 @@ from kb_cli.report.elements.shared_tables import (
     where_table,
 )
 from kb_cli.report.elements.talk_cells import CHANNEL_HEADERS, WAIT_HEADERS, channel_cells, first_rows, wait_cells
-from kb_cli.report.pictures.lanes import folded_names
 from kb_cli.report.tables.op_tables import op_tables
 from kb_cli.run.base.fidelity_band import fidelity_text
 from kb_cli.run.base.model_text import model_rows
@@ -26,7 +26,7 @@ from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent, quantity
 
 _PES = 8
-"""The most kinds of PEs that the terminal lists; `-o` and `--json` have all."""
+"""The most groups of PEs that the terminal lists; `-o` and `--json` have all PEs."""
 
 NO_LEVERS = "No value of the chip has 2 % of the critical path."
 
@@ -102,11 +102,9 @@ def _roofline(report: TimeReport) -> Table:
 
 
 def _pes(report: TimeReport) -> Table:
-    """Returns each kind of PE with the three largest parts of its own time."""
+    """Returns each group of PEs with the three largest parts of its own time."""
     table = new_table("PE", "first", "second", "third")
-    for each in report.pes[:_PES]:
-        parts = [f"{share.block}: {share.what} {percent(share.share)}" for share in each.shares[:3]]
-        table.add_row(folded_names(each.pes), *parts, *[""] * (3 - len(parts)))
-    if len(report.pes) > _PES:
-        table.add_row(f"{len(report.pes) - _PES} more kinds: see -o or --json", "", "", "")
+    for group in pe_groups(report.pes, _PES):
+        parts = [part_text(each) for each in part_ranges(group, report.pes)[:3]]
+        table.add_row(group.name, *parts, *[""] * (3 - len(parts)))
     return table
