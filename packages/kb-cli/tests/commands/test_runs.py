@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from kb_cli.run.base.folder_owner import owner
-from kb_cli.run.folders.run_list import differing_params
+from kb_cli.run.folders.run_list import telling_params
 
 Invoke = Callable[..., Result]
 Write = Callable[..., Path]
@@ -51,14 +51,21 @@ def test_runs_are_listed_with_the_newest_first(invoke: Invoke, three: list[str],
 def test_parameters_that_do_not_differ_are_left_out() -> None:
     tile = {"tile": [8, 8, 8], "M": 64, "dtype": "f16"}
     runs = [("gemm", tile), ("gemm", {**tile, "tile": None}), ("softmax", {"M": 8}), ("gemm", {})]
-    assert differing_params(runs) == ["tile=[8,8,8]", "tile=none", "", ""]
+    assert telling_params(runs) == ["tile=[8,8,8]", "tile=none", "M=8", ""]
+
+
+def test_runs_of_which_no_parameter_differs_show_all_that_have_a_value() -> None:
+    flash = ("attention", {"tokens": 256, "causal": True, "block": None})
+    of_flash = "tokens=256 causal=true"
+    assert telling_params([flash, ("softmax", {"M": 8}), flash]) == [of_flash, "M=8", of_flash]
 
 
 def test_a_run_that_lacks_a_parameter_differs_from_one_that_has_it() -> None:
     old, new = ("gemm", {"M": 8}), ("gemm", {"M": 8, "operands": "one_slice"})
-    assert differing_params([old, new]) == ["", "operands=one_slice"]
-    assert differing_params([new, old, new]) == ["operands=one_slice", "", "operands=one_slice"]
-    assert differing_params([new, ("gemm", {}), new]) == ["", "", ""], "an interrupted run says nothing of parameters"
+    assert telling_params([old, new]) == ["", "operands=one_slice"]
+    assert telling_params([new, old, new]) == ["operands=one_slice", "", "operands=one_slice"]
+    every = "M=8 operands=one_slice"
+    assert telling_params([new, ("gemm", {}), new]) == [every, "", every], "an interrupted run has no parameters"
 
 
 def test_rows_of_a_shapes_file_are_one_folder(invoke: Invoke, bench_file: Write, tmp_path: Path) -> None:

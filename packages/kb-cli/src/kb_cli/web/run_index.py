@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from kb_cli.run.base.files import RUN, RunFolderError
 from kb_cli.run.base.progress import PROGRESS, Snapshot
 from kb_cli.run.folders.run_folder import INTERRUPTED, in_the_making
-from kb_cli.run.folders.run_list import ListedRun, differing_params, listed_run
+from kb_cli.run.folders.run_list import ListedRun, listed_run, telling_params
 from kb_cli.run.records.run_json import RowsJson, read_run
 from kb_dataexec.files import UnreadableJsonError, json_decoder, read_bytes
 from kb_messages import KbError
@@ -66,8 +66,9 @@ class IndexedRun(Struct, frozen=True, kw_only=True):
     """A run of the list. `id` names it in addresses of the page, and `name` is its folder's name.
 
     `params` are the parameters of a complete run, and `differing` has the ones that differ among listed runs of its
-    benchmark. `progress` is the progress.json of an unfinished run, and None where there is none yet. It was written at
-    `updated_at`, in seconds since 1970. The process of a run that `died` is gone. `rows` are the rows of a shapes run.
+    benchmark, or all where none differ. `progress` is the progress.json of an unfinished run, and None where there is
+    none yet. It was written at `updated_at`, in seconds since 1970. The process of a run that `died` is gone. `rows`
+    are the rows of a shapes run.
     """
 
     id: str
@@ -136,7 +137,7 @@ class RunIndex:
         for run, of_run in (*self._unfinished(), *self._finished()):
             found.append(run)
             places |= of_run
-        apart = differing_params((run.benchmark, run.params) for run in found)
+        apart = telling_params((run.benchmark, run.params) for run in found)
         found = [replace(run, differing=text) for run, text in zip(found, apart, strict=True)]
         return _Look(sorted(found, key=_order), places)
 

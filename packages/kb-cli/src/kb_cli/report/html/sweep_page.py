@@ -106,4 +106,6 @@ def _rows(result: SweepResult, found: Sequence[Configuration]) -> Markup:
 
 
 def _failed(result: SweepResult) -> Markup:
-    return table([*result.axes, "why"], failure_cells(result, MOST_ROWS), text=len(result.axes) + 1)
+    """The failed points; each error stands whole, in as many lines as it needs."""
+    cells = ([*values, element("div", why, class_="wrap")] for *values, why in failure_cells(result, MOST_ROWS))
+    return table([*result.axes, "why"], cells, text=len(result.axes) + 1)

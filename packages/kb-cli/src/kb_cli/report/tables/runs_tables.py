@@ -8,7 +8,7 @@ from typing import Any
 
 from kb_cli.report.elements.verdicts import verdict_style, verdict_word
 from kb_cli.run.base.fidelity_band import Fidelity
-from kb_cli.run.folders.run_list import ListedRun, Pruned, differing_params
+from kb_cli.run.folders.run_list import ListedRun, Pruned, telling_params
 from kb_cli.terminal.output import new_table, styled
 from kb_cli.terminal.units import duration, quantity
 
@@ -32,7 +32,7 @@ def runs_tables(runs: Sequence[ListedRun]) -> list[Any]:
         left=3,
         wrapped=(0, 2),
     )
-    for run, params in zip(runs, differing_params((run.benchmark, run.params) for run in runs), strict=True):
+    for run, params in zip(runs, telling_params((run.benchmark, run.params) for run in runs), strict=True):
         latency = run.state if run.latency_ps is None else duration(run.latency_ps)
         verdict = styled(verdict_word(run.verified, run.by_sample, "-"), verdict_style(run.verified))
         when = run.when[:19].replace("T", " ")

@@ -127,11 +127,12 @@ def listed_run(folder: Path) -> ListedRun | None:
     )
 
 
-def differing_params(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def telling_params(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Returns for each of *runs*, a benchmark and its parameters, the parameters that differ: `M=64 tile=8x8x8`.
 
     Parameters that have one value in all runs of a benchmark are left out. A run that lacks a parameter of another one
-    differs from it. Runs without any parameter, such as interrupted ones, are not compared.
+    differs from it. Where none differ, as in the only run of a benchmark, all that have a value are returned. Runs
+    without any parameter, such as interrupted ones, are not compared.
     """
     every = list(runs)
     alike: dict[str, dict[str, str]] = {}
@@ -140,10 +141,14 @@ def differing_params(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]
             said = {name: value_text(value) for name, value in params.items()}
             known = alike.setdefault(benchmark, said)
             alike[benchmark] = {name: text for name, text in known.items() if said.get(name) == text}
-    return [
-        " ".join(f"{name}={value_text(value)}" for name, value in params.items() if name not in alike[benchmark])
-        for benchmark, params in every
+    found = [
+        {name: value for name, value in params.items() if name not in alike[benchmark]} for benchmark, params in every
     ]
+    telling = {benchmark for (benchmark, _), each in zip(every, found, strict=True) if each}
+    for at, (benchmark, params) in enumerate(every):
+        if benchmark not in telling:
+            found[at] = {name: value for name, value in params.items() if value is not None}
+    return [" ".join(f"{name}={value_text(value)}" for name, value in each.items()) for each in found]
 
 
 def _nbytes(folder: Path) -> int:

@@ -1,5 +1,7 @@
 // Elements. Every text becomes a text node, so that nothing that a user wrote is read as markup.
 
+import {sortable} from "/sort.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 export function h(tag, given, ...children) {
@@ -35,15 +37,23 @@ export function bar(...parts) {
     return h("span", {class: "bar"}, pieces);
 }
 
-export function table(headers, rows, {text = 1, wide = [], caption} = {}) {
+// A table that sorts by each column that has a name. The first `text` columns and those of `wide` have texts, the others
+// numbers. A row is a list of cells, or has attributes beside its `cells`; a cell that is a td stays as it is. `sort` is
+// that of `sortable`.
+export function table(headers, rows, {text = 1, wide = [], caption, kind: given, sort} = {}) {
     const kind = (at) => (at < text || wide.includes(at) ? "text" : "number");
-    return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? headers.join(", ")},
-        h("table", null,
-            h("thead", null, h("tr", null, headers.map((each, at) => h("th", {class: kind(at), scope: "col"}, each)))),
-            h("tbody", null, rows.map((row) => {
-                const {cells, ...given} = Array.isArray(row) ? {cells: row} : row;
-                return h("tr", given, cells.map((cell, at) => h("td", {class: kind(at)}, cell)));
-            }))));
+    const found = h("table", {class: given},
+        h("thead", null, h("tr", null, headers.map((each, at) => h("th", {class: kind(at), scope: "col"}, each)))),
+        h("tbody", null, rows.map((row) => {
+            const {cells, ...attributes} = Array.isArray(row) ? {cells: row} : row;
+            return h("tr", attributes, cells.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h("td", {class: kind(at)}, cell))));
+        })));
+    return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? headers.join(", ")}, sortable(found, sort));
+}
+
+// The best value of a column, marked so that it needs no colour.
+export function best(text, why) {
+    return h("span", {class: "best", title: why}, text);
 }
 
 export function section(title, text, ...parts) {

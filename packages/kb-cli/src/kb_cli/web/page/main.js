@@ -3,6 +3,8 @@
 import {Refused, json} from "/api.js";
 import {h, note} from "/dom.js";
 import {empty} from "/middle.js";
+import {watchOverflow} from "/overflow.js";
+import {rowsText} from "/rows.js";
 import {read, written} from "/state.js";
 
 const VIEWS = {
@@ -47,12 +49,14 @@ export const page = {
 function head() {
     const views = document.getElementById("views");
     const held = views.contains(document.activeElement) ? document.activeElement.textContent : null;
-    views.replaceChildren(...KEYS.filter((each) => state.run || ALONE.has(each)).map((each) => {
-        const target = ALONE.has(each) ? {view: each} : {...state, view: each};
+    views.replaceChildren(...shownViews().map((each) => {
+        const target = ALONE.has(each) ? {view: each} : {...state, view: each, sort: null};
         const current = each === state.view ? "page" : null;
         return h("a", {href: written(target), title: VIEWS[each][1], "aria-current": current}, VIEWS[each][0]);
     }));
     [...views.children].find((each) => each.textContent === held)?.focus();
+    const current = views.querySelector("[aria-current]");
+    if (current) views.scrollLeft = current.offsetLeft - (views.clientWidth - current.offsetWidth) / 2;
     const filter = state.line ? [
         h("span", {class: "chip"}, `line ${state.line}`,
             h("button", {title: "all lines", "aria-label": "show all lines", onclick: () => page.go({line: null})}, "×")),
@@ -61,6 +65,12 @@ function head() {
 }
 
 let named = {};
+
+// The views of what the address names: of a run, of the rows of a run together, or of none.
+function shownViews() {
+    const isOfRows = named[state.run]?.rows > 0;
+    return KEYS.filter((each) => ALONE.has(each) || (state.run && (!isOfRows || each === "overview")));
+}
 
 async function name(run) {
     const of = document.getElementById("of");
@@ -71,12 +81,14 @@ async function name(run) {
     }
     if (!(run in named)) {
         const {runs} = await json("runs");
-        named = Object.fromEntries(runs.flatMap((each) => [[each.id, each.name],
-            ...each.rows.map((row) => [row.id, `${each.name}/${row.folder}`])]));
+        named = Object.fromEntries(runs.flatMap((each) => [[each.id, {name: each.name, rows: each.rows.length}],
+            ...each.rows.map((row) => [row.id, {name: row.folder, above: each}])]));
     }
     if (state.run !== run) return;
-    of.replaceChildren(named[run] ?? "");
-    document.title = `${named[run] ?? "kernbench"} - kernbench`;
+    const {name: text, above} = named[run] ?? {name: ""};
+    of.replaceChildren(...(above ? [h("a", {href: written({view: "overview", run: above.id}), title: `all ${rowsText(above)}`}, above.name), "/", text] : [text]));
+    document.title = `${of.textContent || "kernbench"} - kernbench`;
+    head();
 }
 
 async function show() {
@@ -126,12 +138,14 @@ async function show() {
 document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input, select, textarea")) return;
     if (!/^\d$/.test(event.key)) return;
-    const view = KEYS.filter((each) => state.run || ALONE.has(each)).at(Number(event.key) - 1); // 0 is the last one
+    const view = shownViews().at(Number(event.key) - 1); // 0 is the last one
     if (view) {
         page.go({view});
         event.preventDefault();
     }
 });
 
+watchOverflow(place);
+watchOverflow(document.querySelector("header"));
 window.addEventListener("hashchange", show);
 show();

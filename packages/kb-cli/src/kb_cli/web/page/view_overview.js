@@ -2,6 +2,7 @@
 
 import {json} from "/api.js";
 import {bar, h, note, put, section, table} from "/dom.js";
+import {overviewOfRows} from "/rows.js";
 import {count, duration, folded, percent, quantity, signed, valueText} from "/format.js";
 
 const MOST = 12;
@@ -9,6 +10,11 @@ const LEAST = 0.001;
 const PARTS = 4;
 
 export async function show(place, page) {
+    const several = (await json("runs")).runs.find((each) => each.id === page.state.run && each.rows.length);
+    if (several) {
+        overviewOfRows(place, several, page);
+        return;
+    }
     const {report, folder, model, tables} = await json("overview", {run: page.state.run});
     const levers = h("div", null, h("p", {class: "soft"}, "..."));
     put(place,

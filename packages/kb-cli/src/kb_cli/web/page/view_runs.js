@@ -1,19 +1,33 @@
 // The list of runs: what goes on, what is there, what ended without a result.
 
 import {live} from "/api.js";
-import {bar, h, note, table} from "/dom.js";
+import {bar, best, h, note, table} from "/dom.js";
+import {filterBox} from "/filter.js";
 import {count, duration, quantity, seconds} from "/format.js";
+import {isScript, rowsText, verdict} from "/rows.js";
 
-const VERDICTS = {true: "ok", false: "FAILED", null: "-"};
 const STUCK_S = 10; // without a sign of life, a run is said to stand still
 
 export function show(place, page) {
-    const list = h("div", {"aria-live": "off"});
+    const cards = h("div", {"aria-live": "off"});
+    const finished = h("div", {"aria-live": "off"});
+    const under = h("p", {class: "soft"});
     const news = h("div", {role: "status"});
-    place.append(h("h1", null, "Runs"), news, list);
+    const filter = filterBox("runs", {value: page.state.find, told: (find) => page.keep({find})});
+    place.append(h("h1", null, "Runs"), news, cards, filter.box, finished, under);
     const going = new Map();
     let last = null;
-    const draw = () => replaced(list, shown(last, page));
+    let drawn = null;
+    const draw = () => {
+        const complete = last.runs.filter((each) => each.state === "complete");
+        replaced(cards, last.runs.filter((each) => each.state !== "complete").map((run) => card(run, page)));
+        filter.box.hidden = complete.length < 2;
+        const now = JSON.stringify(complete);
+        if (now !== drawn) again(finished, complete.length ? [tableOf(complete, page)] : []);
+        drawn = now;
+        filter.apply([finished]);
+        under.replaceChildren(...below(last));
+    };
     const clock = setInterval(() => {
         if (last?.runs.some((each) => each.state === "running")) draw();
     }, 1000);
@@ -32,17 +46,32 @@ export function show(place, page) {
     };
 }
 
-// Shows `parts` in `list`. A part that is as it was stays, with what is selected in it, and so does the focus of a link.
+// Shows `parts` in `list`. A part that is as it was stays, with what is selected in it.
 function replaced(list, parts) {
     const before = [...list.children];
-    const held = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const held = heldIn(list);
     parts.forEach((part, at) => {
         if (!before[at]) list.append(part);
         else if (!before[at].isEqualNode(part)) before[at].replaceWith(part);
     });
     for (const each of before.slice(parts.length)) each.remove();
-    if (held === null || list.contains(document.activeElement)) return;
-    [...list.querySelectorAll("a")].find((each) => each.getAttribute("href") === held)?.focus({preventScroll: true});
+    held();
+}
+
+function again(list, parts) {
+    const held = heldIn(list);
+    list.replaceChildren(...parts);
+    held();
+}
+
+// Notes the link or the button of `list` that has the focus, and returns what gives the focus to the one that is like it.
+function heldIn(list) {
+    const mark = (each) => each.getAttribute("href") ?? each.textContent;
+    const held = list.contains(document.activeElement) ? mark(document.activeElement) : null;
+    return () => {
+        if (held === null || list.contains(document.activeElement)) return;
+        [...list.querySelectorAll("a, button")].find((each) => mark(each) === held)?.focus({preventScroll: true});
+    };
 }
 
 // Runs that went on at the last look and are gone now, without a folder of their name.
@@ -59,16 +88,10 @@ function stage(run) {
     return run.progress?.t_ps ? `at ${duration(run.progress.t_ps)} ` : "";
 }
 
-function shown({folder, runs}, page) {
-    if (!runs.length) return [h("p", null, `${folder} has no run folders yet. `, h("code", null, "kb run gemm"),
-        " makes one, and it shows up here while it runs.")];
-    const unfinished = runs.filter((each) => each.state !== "complete");
-    const complete = runs.filter((each) => each.state === "complete");
-    return [
-        unfinished.map((run) => card(run, page)),
-        complete.length ? finished(complete, page) : null,
-        h("p", {class: "soft"}, `${count(runs.length)} ${runs.length === 1 ? "run" : "runs"} in ${folder}`),
-    ].flat().filter((each) => each);
+function below({folder, runs}) {
+    if (!runs.length) return [`${folder} has no run folders yet. `, h("code", null, "kb run gemm"),
+        " makes one, and it shows up here while it runs."];
+    return [`${count(runs.length)} ${runs.length === 1 ? "run" : "runs"} in ${folder}`];
 }
 
 function card(run, page) {
@@ -105,23 +128,27 @@ function progress(run, now) {
     ];
 }
 
-function finished(runs, page) {
-    const rows = runs.flatMap((run) => [
-        {cells: [
-            run.rows.length ? h("span", null, run.name, h("small", null, ` ${run.rows.length} rows`))
-                : h("a", {href: page.link({view: "overview", run: run.id})}, run.name),
-            run.benchmark, run.topology, h("div", {class: run.differing ? "wrap differing" : null}, run.differing), duration(run.latency_ps), verdict(run), quantity(run.nbytes, "B"),
-            run.when.slice(0, 19).replace("T", " "),
-        ]},
-        ...run.rows.map((row) => ({class: "row", cells: [
-            h("a", {href: page.link({view: "overview", run: row.id})}, row.folder), "", "",
-            Object.entries(row.shape).map(([name, value]) => `${name}=${value}`).join(" "),
-            duration(row.latency_ps), verdict(row), "", "",
-        ]})),
-    ]);
-    return table(["run", "benchmark", "topology", "parameters", "latency", "verified", "size", "written (UTC)"], rows, {text: 4});
+// A row for each run. The fastest run of each benchmark is marked, whatever its parameters are.
+function tableOf(runs, page) {
+    const fastest = new Map();
+    for (const each of runs) fastest.set(each.benchmark, Math.min(fastest.get(each.benchmark) ?? Infinity, each.latency_ps));
+    const several = (run) => runs.filter((each) => each.benchmark === run.benchmark).length > 1;
+    const rows = runs.map((run) => {
+        const time = duration(run.latency_ps);
+        return {"data-find": run.rows.map((row) => row.shape.kernel ?? "").join(" "), cells: [
+            [h("a", {href: page.link({view: "overview", run: run.id, find: null, sort: null})}, run.name),
+                run.rows.length ? h("small", null, ` ${rowsText(run)}`) : null],
+            isScript(run) ? "script" : run.benchmark, run.topology,
+            several(run) && run.latency_ps === fastest.get(run.benchmark) ? best(time, `the fastest run of ${run.benchmark}`) : time,
+            verdict(run), h("div", {class: "wrap differing"}, about(run)), quantity(run.nbytes, "B"), run.when.slice(0, 19).replace("T", " "),
+        ]};
+    });
+    return table(["run", "benchmark", "topology", "latency", "verified", "parameters", "size", "written (UTC)"], rows,
+        {text: 3, wide: [4, 5, 7], sort: {now: page.state.sort, told: (sort) => page.keep({sort})}});
 }
 
-function verdict({verified, by_sample: bySample}) {
-    return h("span", {class: verified === false ? "bad" : null}, VERDICTS[verified], verified && bySample ? ", by sample" : null);
+function about(run) {
+    if (isScript(run)) return [...new Set(run.rows.map((row) => row.shape.kernel))].join(", ");
+    return run.rows.length ? Object.keys(run.rows[0].shape).join(", ") : run.differing;
 }
+
