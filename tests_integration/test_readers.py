@@ -30,6 +30,7 @@ EXCEPTIONS = {
     ("kb_cli/run/base/folder_owner.py", "read_text"): "a file of /proc, with errors=replace",
     ("kb_cli/sweep/sweep_file.py", "loads"): "a text of at most 40 characters that matched a number of JSON",
     ("kb_cli/run/records/run_json.py", "loads"): "the JSON that kb has just encoded",
+    ("kb_cli/run/saving/in_memory.py", "decode"): "the JSON that kb has just encoded",
     ("kb_cli/report/data/run_source.py", "decode"): "with errors=backslashreplace",
     ("kb_cli/whatif/ran_setup.py", "decode"): "with errors=replace",
     ("kb_cli/compare/side.py", "decode"): "with errors=replace",

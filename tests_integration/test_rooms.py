@@ -28,7 +28,7 @@ ROOMS = {
     "kb_models": ["layout", "ops", "models", "networks"],
     "kb_cli": [
         "terminal", "benchmark", "run", "trace", "compare", "whatif", "face", "script", "sweep", "capsule", "report",
-        "golden", "web", "completion", "commands",
+        "notebook", "golden", "web", "completion", "commands",
     ],
 }  # fmt: skip
 

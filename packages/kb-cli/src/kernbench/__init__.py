@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from kb_cli.benchmark.values.tensor_argument import tensor as tensor
     from kb_cli.benchmark.values.tensor_argument import zeros as zeros
     from kb_cli.face.chips import chip as chip
+    from kb_cli.face.comparison import compare as compare
     from kb_cli.face.kernel_run import KernelRun as KernelRun
     from kb_cli.face.kernel_run import WrongResult as WrongResult
     from kb_cli.face.run import run as run
     from kb_cli.report.data.run_report import read_report as read_report
+    from kb_cli.sweep.sweep_file import read_sweep as read_sweep
     from kb_cli.whatif.levers import levers as levers
     from kb_engine import Host as Host
     from kb_engine import Sharding as Sharding
@@ -37,9 +39,11 @@ _NAMES = {
     "kb_cli.benchmark.call_benchmark": ("benchmark",),
     "kb_cli.benchmark.values.tensor_argument": ("cast", "empty", "tensor", "zeros"),
     "kb_cli.face.chips": ("chip",),
+    "kb_cli.face.comparison": ("compare",),
     "kb_cli.face.kernel_run": ("KernelRun", "WrongResult"),
     "kb_cli.face.run": ("run",),
     "kb_cli.report.data.run_report": ("read_report",),
+    "kb_cli.sweep.sweep_file": ("read_sweep",),
     "kb_cli.whatif.levers": ("levers",),
     "kb_engine": ("Host", "Sharding"),
     "kb_messages": ("CubeTarget", "DType", "KbError", "TileShape"),

@@ -65,7 +65,7 @@ def test_keyword_only_arguments_keep_the_defaults_of_the_kernel_or_partial() -> 
 def test_names_that_a_partial_sets_are_arguments() -> None:
     tripled = partial(scale, factor=3.0, z=EMPTY)
     r = kb.run(tripled, X, y=EMPTY, chip="one_pe")
-    assert repr(r).startswith("<scale on one_pe: ")
+    assert repr(r).startswith("scale on one_pe: ")
     assert list(r.outputs) == ["y", "z"]
     assert np.array_equal(r.outputs["y"], X * 3)
     assert np.array_equal(kb.run(tripled, X, y=EMPTY, factor=2.0, z=None, chip="one_pe").output, X * 2)
@@ -316,7 +316,7 @@ def test_importing_kernbench_loads_little() -> None:
 
 def test_the_text_of_a_run_has_its_time_and_lines() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
-    assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns, 1 of 1 PE>"
+    assert repr(r) == str(r)
     assert "test_run.py:26" in str(r)
     assert r.bounded_by in str(r)
 

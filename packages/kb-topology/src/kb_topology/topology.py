@@ -59,6 +59,17 @@ class Topology(Struct, frozen=True, kw_only=True):
         """The id of the first PE of least factor, which stands for all PEs in estimates. The chip has PEs."""
         return min(self.graph.pe_ids, key=self.slow_factor)
 
+    def __repr__(self) -> str:
+        from kb_topology.diagram import cell_text
+
+        return cell_text(self)
+
+    def _repr_html_(self) -> str:
+        """The chip in a cell of a notebook: its sizes and its pictures."""
+        from kb_topology.diagram import cell_html
+
+        return cell_html(self)
+
     def error(self, yaml_path: YamlPath, got: str, needs: str, fix: str = "") -> TopologyError:
         """The error for *yaml_path* of the file. The caller raises it."""
         return self.source.error(yaml_path, got, needs, fix)

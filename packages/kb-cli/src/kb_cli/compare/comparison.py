@@ -12,6 +12,7 @@ from kb_cli.compare.blocks import BlockChange, PeChange, block_changes, pe_chang
 from kb_cli.compare.configuration import ConfigurationChange, configuration_changes
 from kb_cli.compare.op_changes import ModelChange, OpChange, missing_ops, model_change, op_changes
 from kb_cli.compare.side import Side
+from kb_cli.terminal.in_notebooks import notebook_html, prompt_text
 from kb_dataexec.analysis import Where
 from kb_messages import KbError, int_of
 from kb_topology import listing
@@ -115,6 +116,9 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     missing: list[str]
     ops: list[OpChange] = []
     model: ModelChange | None = None
+
+    _repr_html_ = notebook_html
+    __repr__ = prompt_text
 
 
 def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison:

@@ -12,15 +12,17 @@ from msgspec import UnsetType
 
 from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.base.frame_text import frame_text, pes_text
+from kb_cli.run.base.frame_text import frame_text
 from kb_cli.run.base.model_text import model_rows
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import RunResult, Sanitized, remedies_of
 from kb_cli.run.base.workload_result import OpResult
 from kb_cli.run.observe.closing_sentence import Timed, best_first, closing_sentence
+from kb_cli.run.saving.in_memory import RunInMemory, run_in_memory
 from kb_cli.run.saving.save import Finished
 from kb_cli.run.simulation.simulate import Computed
 from kb_cli.run.simulation.verdict import Verdict, behind_outputs, judge
+from kb_cli.terminal.in_notebooks import notebook_html
 from kb_cli.terminal.units import duration, percent
 from kb_cli.whatif.budget import MOST_S, Budget
 from kb_cli.whatif.known_levers import Levers
@@ -201,13 +203,20 @@ class KernelRun:
         assert self._outcome.where is not None, "a run of kernbench.run has a log"
         return self._outcome.where
 
+    def in_memory(self) -> RunInMemory:
+        """Returns the run as a reader of its folder would find it, for reports and comparisons. Needs no folder."""
+        return run_in_memory(self._setup, Finished(self.result, self._outcome))
+
     def __reduce__(self) -> NoReturn:
         """Refuses to be pickled: a run holds its kernel and the memory of pass 2."""
         fix = "return the parts of it that you need, and compare in the same process"
         raise BenchmarkError("a KernelRun", "pickling", "one of its parts (.result, .outputs, .lines, .where)", fix)
 
+    _repr_html_ = notebook_html
+
     def __repr__(self) -> str:
-        return f"<{self._title}, {pes_text(self.result.frame)}>" if self.result.frame else f"<{self._title}>"
+        """Returns what `print` shows, because a prompt shows this text."""
+        return str(self)
 
     def __str__(self) -> str:
         rows = [f"  {name}: {duration(ps)}, {percent(share)}" for name, ps, share in self._rows()]

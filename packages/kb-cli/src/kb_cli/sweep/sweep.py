@@ -25,6 +25,7 @@ from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import Point
 from kb_cli.sweep.sensitivity import Sensitivity, sensitivity
 from kb_cli.terminal.cell_line import new_status_line
+from kb_cli.terminal.in_notebooks import notebook_html, prompt_text
 
 _ESTIMATE_S: Final = 20.0
 """Seconds of a sweep before its time is estimated on standard error. Source: assumed."""
@@ -130,6 +131,9 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     sensitivity: Sensitivity
     notes: list[str]
     best: list[str] = []
+
+    _repr_html_ = notebook_html
+    __repr__ = prompt_text
 
     @property
     def chips(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kb_cli.run.base.files import write_json
+from kb_cli.run.base.files import folder_path, write_json
 from kb_cli.sweep.sweep import SweepResult
 from kb_dataexec.files import UnreadableJsonError, json_decoder
 from kb_messages import BenchmarkError, file_in, read_bytes
@@ -32,12 +33,12 @@ def write_sweep(folder: Path, result: SweepResult) -> None:
     write_json(folder / SWEEP, plain)
 
 
-def read_sweep(folder: Path) -> SweepResult:
-    """Returns the sweep in *folder*; its counts of points computed and known are 0.
+def read_sweep(folder: str | os.PathLike[str]) -> SweepResult:
+    """Returns the sweep in *folder*, which `kb sweep` wrote; its counts of points computed and known are 0.
 
     Raises BenchmarkError for a file that is not there, or that is not as `write_sweep` writes it.
     """
-    path = file_in(folder, SWEEP, BenchmarkError)
+    path = file_in(folder_path(folder), SWEEP, BenchmarkError)
     data = read_bytes(path, BenchmarkError, _MOST_NBYTES)
     try:
         found = _decode_sweep(data)

@@ -3,10 +3,12 @@
 Design: docs/design/topology.md.
 """
 
+from kb_topology.diagram.cell import cell_html, cell_text
 from kb_topology.diagram.chart import percent
 from kb_topology.diagram.drawn.heat_colours import HEAT_COLOURS, ON_HEAT, PAGES, heat_step
 from kb_topology.diagram.drawn.scene import Scene, flaws, text_width
 from kb_topology.diagram.drawn.svg import render
+from kb_topology.diagram.hosts import themed_style
 from kb_topology.diagram.layout import layout
 from kb_topology.diagram.loads import LinkLoad, Loads, NodeLoad, rounded_nbytes
 from kb_topology.diagram.views import VIEWS, View, chart
@@ -22,6 +24,8 @@ __all__ = [
     "NodeLoad",
     "Scene",
     "View",
+    "cell_html",
+    "cell_text",
     "chart",
     "draw",
     "flaws",
@@ -31,6 +35,7 @@ __all__ = [
     "render",
     "rounded_nbytes",
     "text_width",
+    "themed_style",
 ]
 
 

@@ -19,6 +19,7 @@ from kb_cli.run.base.result import Busiest, ChosenTile, Roof, ValueWait, remedie
 from kb_cli.run.base.workload_result import ModelTimes, OpResult
 from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.run.observe.closing_sentence import Timed, best_first, closing_sentence
+from kb_cli.terminal.in_notebooks import notebook_html, prompt_text
 from kb_cli.whatif.known_levers import Levers, known_levers, ranked
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_cli.whatif.op_levers import with_op_levers
@@ -130,6 +131,9 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     workload_ops: list[OpResult] | UnsetType = UNSET
     model: ModelTimes | UnsetType = UNSET
     whole_ps: int = 0
+
+    _repr_html_ = notebook_html
+    __repr__ = prompt_text
 
 
 def read_report(folder: str | os.PathLike[str]) -> TimeReport:

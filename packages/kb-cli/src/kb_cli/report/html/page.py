@@ -242,7 +242,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
     parts = [
         element("h1", title),
         element("p", report.sentence, class_="sentence"),
-        _figures(report),
+        report_figures(report),
         *([element("p", report.frame, class_="soft")] if report.frame else []),
         *([element("p", f"Latency on a device: {report.band}", class_="soft")] if report.band else []),
         *(element("p", note, class_="note") for note in report.notes),
@@ -263,7 +263,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
     return page.encode("utf-8", "backslashreplace")
 
 
-def _figures(report: TimeReport) -> Markup:
+def report_figures(report: TimeReport) -> Markup:
     """Returns the latency, and how near to its peak the chip came."""
     figures: list[tuple[str, str]] = [("latency of the kernels", duration(report.latency_ps))]
     if report.total_ps != report.latency_ps:

@@ -28,7 +28,7 @@ from kb_cli.sweep.sweep import SweepResult
 
 MOST_ROWS = 500
 """The most points in a table of a page; `-o` writes all of them."""
-_TITLES = {
+TITLES = {
     "models": "The model by the axis",
     "front": "Pareto front",
     "axes": "Latency by axis",
@@ -53,7 +53,7 @@ def sweep_page(result: SweepResult) -> bytes:
         parts += [element("h2", "The model"), element("p", MODEL_TEXT, class_="soft")]
         parts.append(table(model_headers(result), cells, text=len(model_axes(result))))
     for stem, picture in sweep_pictures(result).items():
-        parts += [element("h2", _TITLES[stem]), element("p", said[stem], class_="soft")]
+        parts += [element("h2", TITLES[stem]), element("p", said[stem], class_="soft")]
         parts.append(element("figure", picture))
         if stem == "front":
             parts.append(_rows(result, [result.configurations[at] for at in result.front]))

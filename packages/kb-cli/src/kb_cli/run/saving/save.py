@@ -93,7 +93,7 @@ def write_sources(path: Path, setup: Setup) -> None:
 
 def write_results(path: Path, setup: Setup, outcome: RunOutcome, result: RunResult) -> None:
     """Writes run.json, which lists all other files of the run folder *path*, and the wall times."""
-    write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))
+    write_run(path, run_fields(setup, result, outcome.inputs_sha256, claims(path)))
     write_json(path / WALL, outcome.wall._asdict())
 
 
@@ -125,7 +125,7 @@ def keep_levers(old: Path, new: Path) -> None:
             write_whole(new / LEVERS, read_bytes(file_in(old, LEVERS), KbError))
 
 
-def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, FileClaim]) -> dict[str, Any]:
+def run_fields(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, FileClaim]) -> dict[str, Any]:
     """Returns the run.json of one run. A repeated run gives equal bytes, so wall times have a file of their own."""
     return {
         "format": FORMAT,
