@@ -71,7 +71,7 @@ def test_reports_and_the_page_of_the_browser_have_the_colours_of_pictures_of_chi
         assert re.findall(rf"--{name}\d: (#\w+);", sheet) == [each[page] for page in (0, 1) for each in colours]
     assert re.findall(r"--plot-page: (#\w+);", sheet) == list(PAGES)
     script = files("kb_cli.web").joinpath("page", "palette.js").read_text()
-    assert f"const STEPS = {len(HEAT_COLOURS)};" in script
+    assert f"const HEATS = {len(HEAT_COLOURS)};" in script
 
 
 def test_shares_beyond_the_ends_have_the_colours_of_the_ends() -> None:

@@ -1,5 +1,6 @@
 // Elements. Every text becomes a text node, so that nothing that a user wrote is read as markup.
 
+import {HEATS, heatStep} from "/palette.js";
 import {sortable} from "/sort.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -58,6 +59,20 @@ export function best(text, why) {
 
 export function section(title, text, ...parts) {
     return h("section", null, h("h2", null, title), text ? h("p", {class: "soft"}, text) : null, parts);
+}
+
+// The colours of plot.css for a share from 0 (cold) to 1 (hot), which follow light and dark by themselves.
+export function heated(element, share) {
+    const step = heatStep(share);
+    element.style.background = `var(--heat${step})`;
+    element.style.color = `var(--on-heat${step})`;
+    return element;
+}
+
+// What the colours of a heat map mean, from cold to hot.
+export function heatKey(cold, middle, hot) {
+    const swatches = (first, end) => [...Array(end - first).keys()].map((at) => heated(h("i"), (first + at + 0.5) / HEATS));
+    return h("p", {class: "heat-key soft"}, `${cold} `, swatches(0, HEATS / 2), ` ${middle} `, swatches(HEATS / 2, HEATS), ` ${hot}`);
 }
 
 export function note(text) {

@@ -37,12 +37,17 @@ export function onChange(told) {
 }
 
 // The colours of heat maps are those of plot.css, from cold, which is close to the page, to hot.
-const STEPS = 8;
+export const HEATS = 8;
 let heats = null;
 dark.addEventListener("change", () => { heats = null; });
 
-// The colour of a share from 0 (cold) to 1 (hot), and that of text on it.
+// The number of the colour of a share from 0 (cold) to 1 (hot).
+export function heatStep(share) {
+    return Math.min(Math.max(Math.floor(share * HEATS), 0), HEATS - 1);
+}
+
+// The colour of a share, and that of text on it, for a canvas.
 export function heat(share) {
-    heats ??= [...Array(STEPS).keys()].map((at) => ({fill: style(`--heat${at}`), ink: style(`--on-heat${at}`)}));
-    return heats[Math.min(Math.max(Math.floor(share * STEPS), 0), STEPS - 1)];
+    heats ??= [...Array(HEATS).keys()].map((at) => ({fill: style(`--heat${at}`), ink: style(`--on-heat${at}`)}));
+    return heats[heatStep(share)];
 }

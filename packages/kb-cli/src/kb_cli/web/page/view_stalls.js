@@ -1,7 +1,7 @@
 // Who waited for what, and for whom.
 
 import {json} from "/api.js";
-import {h, note, put, section} from "/dom.js";
+import {h, heated, heatKey, note, put, section} from "/dom.js";
 import {count, duration, exact, percent} from "/format.js";
 import {REASONS, via} from "/words.js";
 
@@ -25,12 +25,12 @@ function matrix({rows, reasons, tiles}) {
     const cell = (row, reason) => {
         const ps = row.ps[reason] ?? 0;
         const total = Object.values(row.ps).reduce((sum, each) => sum + each, 0);
-        const found = h("td", {class: "number heat", title: ps ? `${exact(ps)}, ${percent(ps / total)} of the tiles' time there` : null}, ps ? duration(ps) : "");
-        if (ps) found.style.setProperty("--heat", `${Math.max(Math.round(70 * Math.sqrt(ps / most)), 4)}%`);
+        const found = h("td", {class: "number", title: ps ? `${exact(ps)}, ${percent(ps / total)} of the tiles' time there` : null}, ps ? duration(ps) : "");
+        if (ps) heated(found, Math.sqrt(ps / most));
         return found;
     };
     return section("Time of tiles", `Over ${count(tiles)} stages of tiles that were there in the window, whole. Tiles wait side by side, so this adds up to more than the run. Waits for tile buffers and for fetches before are over when a tile comes to its first block.`,
-        h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "waits by block and reason"}, h("table", {class: "matrix"},
+        heatKey("0", duration(most / 4), `${duration(most)}; long waits are hot`), h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "waits by block and reason"}, h("table", {class: "matrix"},
             h("thead", null, h("tr", null, ["block", "stage", "tiles", REASONS.service, ...reasons.map((each) => REASONS[each])].map((each, at) =>
                 h("th", {scope: "col", class: at < 2 ? "text" : "number"}, each)))),
             h("tbody", null, rows.map((row) => h("tr", null, h("td", {class: "text"}, row.block), h("td", {class: "text"}, row.stage),

@@ -82,7 +82,8 @@ def _lines(scene: Scene) -> Iterator[str]:
     yield f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     yield f"<title>{escape(scene.chart.title)}</title>"
     yield (
-        f"<style>text{{font:{TEXT}px Helvetica,Arial,sans-serif}}text.heading{{font-size:{HEADING}px;font-weight:bold}}"
+        "<style>svg{color-scheme:light dark}"
+        f"text{{font:{TEXT}px Helvetica,Arial,sans-serif}}text.heading{{font-size:{HEADING}px;font-weight:bold}}"
         f"text.title{{font-size:{TITLE}px;font-weight:bold}}text.label{{font-size:{LABEL}px}}"
         f".page{{stroke:none}}path{{fill:none;stroke-width:1.5px}}{style_sheet(scene.chart.measured)}"
         "rect.page,path.tip{stroke:none}</style>"
