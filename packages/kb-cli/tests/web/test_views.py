@@ -178,7 +178,7 @@ def test_links_in_the_whole_window_are_as_busy_as_the_run_says(ask: Any, runs: l
     for name, each in links.items():  # the run counts busy picoseconds, each transfer's rounded up
         assert each["share"] == pytest.approx(loaded[name].utilization, abs=64 * 1000 / span)
         assert sum(each["by_pe"].values()) == pytest.approx(each["nbytes"], abs=len(each["by_pe"]))
-    assert "one_cube: cube" in found["svg"]
+    assert "one_cube: sip0.cube0 in" in found["svg"]
     half = ask("topology", t0=0, t1=span // 2).json
     rest = ask("topology", t0=span // 2, t1=span).json
     for each in half["parts"]:

@@ -8,6 +8,7 @@ bytes count evenly over the slices.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from kb_dataexec.analysis import LazyServices
 from kb_engine.engine import chip_of
 from kb_engine.observe import Chip
 from kb_messages import LogError
-from kb_topology import Topology, exact
+from kb_topology import Link, Topology, exact
 
 _FEWEST, _MOST = 64, 1024
 """The fewest and most windows of a counter. Between the two, there are half as many values as records, so that most
@@ -69,6 +70,8 @@ def used_by(flows: Iterable[DmaFlow], chip: Chip) -> list[dict[Resource, float]]
     Raises LogError for a flow with a DMA or a memory that *chip* does not have.
     """
     topology, found = chip.topology, []
+    memory_of = cache(partial(_memory, chip))
+    link_of = {(link.src, link.dst): _link(link) for link in topology.graph.links}
     for flow in flows:
         if flow.dma not in topology.graph.nodes or not topology.address_map.label(flow.owner):
             where, got = f"{flow.dma}: {flow.stage}", f"a transfer with memory {flow.owner:#x}"
@@ -77,13 +80,14 @@ def used_by(flows: Iterable[DmaFlow], chip: Chip) -> list[dict[Resource, float]]
         shares = dict[Resource, float]()
         for path in paths:
             leg = path.back if flow.stage == READ else path.away
-            links = [
-                Resource(TrackPlace(LINKS, f"{link.src} -> {link.dst}", "%"), float(link.bw_gbs)) for link in leg.links
-            ]
-            for each in (_memory(chip, path.dst), *links):
+            for each in (memory_of(path.dst), *(link_of[link.src, link.dst] for link in leg.links)):
                 shares[each] = shares.get(each, 0.0) + 1 / len(paths)
         found.append(shares)
     return found
+
+
+def _link(link: Link) -> Resource:
+    return Resource(TrackPlace(LINKS, f"{link.src} -> {link.dst}", "%"), float(link.bw_gbs))
 
 
 def _memory(chip: Chip, node: str) -> Resource:
@@ -125,14 +129,21 @@ class UsedPart(NamedTuple):
     by_pe: dict[str, float]
 
 
-def used_parts(flows: Iterable[DmaFlow], chip: Chip, start_ps: int, end_ps: int) -> list[UsedPart]:
+def used_parts(
+    flows: Iterable[DmaFlow],
+    chip: Chip,
+    start_ps: int,
+    end_ps: int,
+    used: list[dict[Resource, float]] | None = None,
+) -> list[UsedPart]:
     """Returns the links and memories that *flows* used between *start_ps* and *end_ps*, the most used first.
 
-    Bytes of a service count evenly over its time. Links and memories without a byte are left out.
+    Bytes of a service count evenly over its time. Links and memories without a byte are left out. *used* is what
+    `used_by` gave for *flows*, if the caller has it.
     """
     window, listed = np.array([start_ps, end_ps]), list(flows)
     sums: dict[Resource, dict[str, float]] = {}
-    for flow, uses in zip(listed, used_by(listed, chip), strict=True):
+    for flow, uses in zip(listed, used_by(listed, chip) if used is None else used, strict=True):
         before, until = flow.moved_until(window).tolist()
         if until > before:
             who = pe_of(flow.dma) or flow.dma

@@ -18,12 +18,15 @@ from kb_cli.run.base.files import LOG, RUN, TOPOLOGY, RunFolderError
 from kb_cli.run.base.progress import PROGRESS
 from kb_cli.run.records.repeat_command import repeat_command
 from kb_cli.run.records.run_json import RunJson, read_run
+from kb_cli.trace.traffic import Resource, used_by
+from kb_cli.trace.transfers import DmaFlow, flows_of
 from kb_cli.web.lazy_parts import LazyParts
 from kb_cli.web.run_index import RunPlace
 from kb_cli.web.run_timeline import RunTimeline
 from kb_cli.web.stall_tables import Stalls
 from kb_dataexec import read_log
 from kb_dataexec.files import file_in
+from kb_engine.engine import chip_of
 from kb_messages import KbError
 from kb_topology import Topology, load_topology
 
@@ -92,6 +95,16 @@ class OpenedRun:
     def stalls(self) -> Stalls:
         """The waits of all tiles. Raises KbErrors where the run has no log."""
         return self._parts.part("stalls", lambda: Stalls(self.timeline))
+
+    @property
+    def flows(self) -> list[DmaFlow]:
+        """The transfers of DMAs. Raises KbErrors where the run has no log."""
+        return self._parts.part("flows", lambda: list(flows_of(self.timeline.log)))
+
+    @property
+    def uses(self) -> list[dict[Resource, float]]:
+        """The links and memories of each of `flows`. Raises KbErrors where a block of the chip is not installed."""
+        return self._parts.part("uses", lambda: used_by(self.flows, chip_of(self.chip)))
 
     def _new_timeline(self) -> RunTimeline:
         if self.place.state != "complete":

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple, get_args
 
 from msgspec import Struct, UnsetType
 
-from kb_cli.report.data.chip import default_view, view_of
+from kb_cli.report.data.chip import view_of
 from kb_cli.run.records.run_loads import counted_loads
 from kb_cli.trace.traffic import UsedPart, used_parts
-from kb_cli.trace.transfers import flows_of
 from kb_cli.web.answer import WebAnswer, json_answer
+from kb_cli.web.answers.chip_place import Crumb, MostUsed, crumbs, hot_part, part_of, siblings
 from kb_cli.web.answers.timeline import times
 from kb_cli.web.opened_runs import OpenedRun
 from kb_cli.web.run_timeline import OPS
@@ -40,7 +40,7 @@ def chip_use(run: OpenedRun, window: tuple[int, int], is_whole: bool) -> ChipUse
     chip, logged = None, list[UsedPart]()
     try:
         chip = chip_of(run.chip)
-        logged = used_parts(flows_of(run.timeline.log), chip, *window)
+        logged = used_parts(run.flows, chip, *window, run.uses)
     except KbError as error:  # a chip whose blocks are not installed here
         what = "use of links and memories" if counted is None else "PEs that used links and memories"
         notes.append(f"{run.place.name}: got no {what}: {error}")
@@ -106,10 +106,12 @@ _USERS: Final = 8
 class BusyPart(Struct, frozen=True, kw_only=True):
     """A link or a memory: the used share of its bandwidth (None where none is known), bytes, and PEs by bytes.
 
-    `users` counts the PEs; `by_pe` has the PEs with most bytes. Several PEs that one read answers have its bytes each.
+    `part` is the smallest SIP, cube or PE that holds it. `users` counts the PEs; `by_pe` has the PEs with most bytes.
+    Several PEs that one read answers have its bytes each.
     """
 
     name: str
+    part: str
     share: float | None
     nbytes: int
     users: int
@@ -119,14 +121,18 @@ class BusyPart(Struct, frozen=True, kw_only=True):
 class WebChip(Struct, frozen=True, kw_only=True):
     """The picture of the `view` of `part`, and the busiest links and memories between `t0_ps` and `t1_ps`.
 
-    `more` counts the parts that are left out. `is_counted` says that the figures are the counters of a whole run, which
-    cover its launches; otherwise they come from the log.
+    `crumbs` lead from the chip to the part, and `siblings` are the parts beside it. `why` is what is hot in a part
+    that the page did not name. `more` counts the parts that are left out. `is_counted` says that the figures
+    are the counters of a whole run, which cover its launches; otherwise they come from the log.
     """
 
     svg: str
     view: str
     views: list[str]
     part: str
+    crumbs: list[Crumb]
+    siblings: list[str]
+    why: MostUsed | None
     t0_ps: int
     t1_ps: int
     parts: list[BusyPart]
@@ -142,7 +148,6 @@ def topology(asked: WebRequest) -> WebAnswer:
     run = asked.run
     chip = run.chip
     part = asked.fields.get("part", "")
-    view = _view(asked.fields.get("shown") or (view_of(part) if part else default_view(chip)))
     has_window = "t0" in asked.fields or "t1" in asked.fields
     timeline = run.timeline
     window = times(asked) if has_window else (timeline.start_ps, timeline.end_ps)
@@ -150,12 +155,21 @@ def topology(asked: WebRequest) -> WebAnswer:
     loads = Loads(run.place.name, _links(found), {**_blocks(run, window), **_memories(found)})
     if counted is not None:
         loads = Loads(run.place.name, counted.links, counted.nodes)
+    why, shown = None, asked.fields.get("shown")
+    if not part and not shown:
+        opened = hot_part(chip, found)
+        part, view, why = opened.part, opened.view, opened.why
+    else:
+        view = _view(shown or view_of(part))
     return json_answer(
         WebChip(
             svg=draw(chip, view, part, loads),
             view=view,
             views=[each for each in VIEWS if each != "pe" or chip.graph.pe_ids],
             part=part,
+            crumbs=crumbs(chip, part),
+            siblings=siblings(chip, part),
+            why=why,
             t0_ps=window[0],
             t1_ps=window[1],
             parts=[_busy(each) for each in found[:_MOST]],
@@ -211,6 +225,7 @@ def _busy(each: UsedPart) -> BusyPart:
     first = list(each.by_pe.items())[:_USERS]
     return BusyPart(
         name=each.title,
+        part=part_of(each),
         share=each.share,
         nbytes=round(each.nbytes),
         users=len(each.by_pe),

@@ -95,7 +95,7 @@ export function copier(text) {
 const DRAWN = new Set(["svg", "g", "path", "line", "text", "title", "rect", "circle", "defs", "marker", "tspan"]);
 const NAMED = new Set([
     "viewBox", "role", "aria-label", "class", "d", "x", "y", "x1", "y1", "x2", "y2", "width", "height", "rx", "cx", "cy",
-    "r", "text-anchor", "id", "marker-end", "marker-start", "refX", "refY", "orient", "markerWidth", "markerHeight", "fill-opacity", "transform",
+    "r", "text-anchor", "id", "marker-end", "marker-start", "data-part", "refX", "refY", "orient", "markerWidth", "markerHeight", "fill-opacity", "transform",
 ]);
 
 export function drawing(markup) {
