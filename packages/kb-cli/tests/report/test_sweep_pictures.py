@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from picture_flaws import picture_flaws
 
 from kb_cli.report.elements.page_elements import PLOT_STYLE, STYLE
@@ -18,6 +19,7 @@ from kb_cli.report.pictures.tick_text import binary_text, one_unit, plain, time_
 from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.expression import number_of
 from kb_cli.sweep.front import front
+from kb_cli.sweep.job import PointModel, PointResult
 from kb_cli.sweep.sensitivity import sensitivity
 from kb_cli.sweep.sweep import SweepPoint, SweepResult
 
@@ -128,6 +130,45 @@ def by_number(point: Mapping[str, str]) -> int | None:
 )
 def test_every_picture_can_be_read(result: SweepResult) -> None:
     assert {"axes"} <= seen(result) <= {"axes", "map", "front"}
+
+
+def of_model(contexts: list[str], floor: float) -> SweepResult:
+    """A sweep of a model over its context: 1 us for each 1024, and a floor of that share of it."""
+    found = swept({"context": contexts}, lambda point: round(1e6 * (number_of(point["context"]) or 0) / 1024))
+    points = []
+    for point in found.points:
+        ps = round(1e6 * (number_of(point.values["context"]) or 0) / 1024)
+        model = PointModel(phase="decode", items=1, unit="token", floor_ps=round(ps * floor), op="qkv", op_share=0.5)
+        result = PointResult(
+            topology="one_cube",
+            latency_ps=ps,
+            flops=1,
+            achieved_flops=1.0,
+            peak_flops=None,
+            memory_share=None,
+            utilization={},
+            bytes={},
+            bounded_by="",
+            verified=None,
+            max_abs_err=None,
+            model=model,
+        )
+        points.append(replace(point, result=result))
+    return replace(found, points=points)
+
+
+@pytest.mark.parametrize("floor", [0.1, 0.999])
+@pytest.mark.parametrize("contexts", [["1k", "4k", "16k"], [f"{at}k" for at in range(1, 60)]], ids=["3", "59"])
+def test_the_picture_of_a_model_can_be_read(contexts: list[str], floor: float) -> None:
+    """Where the floor is as high as the time, their names stand one below the other."""
+    assert seen(of_model(contexts, floor)) == {"axes", "models"}
+    assert {"time", "floor", "1 us", "context"} <= set(texts(drawn(of_model(contexts, floor), "models")))
+
+
+def test_the_dot_of_the_first_value_is_drawn_on_others_of_its_latency() -> None:
+    svg = drawn(swept({"depth": ["1", "2"], "tile": ["3", "4"]}, lambda point: 100 * int(point["tile"])), "axes")
+    kinds = [(each.get("class"), "".join(each.itertext()).partition(":")[0]) for each in svg.iter("circle")]
+    assert kinds[-2:] == [("best", "depth 2"), ("open", "depth 1")]
 
 
 def test_sizes_and_rates_stand_beside_the_front_as_tables_have_them() -> None:

@@ -92,7 +92,8 @@ class _Row:
         yield from self._labels(self._above, top + 30, top + 34, upper + 4)
         yield from self._labels(self._below, lower + 26, lower + 15, lower - 4)
         first = next(iter(value for value, ratio in self._effect.ratios.items() if ratio is not None))
-        for place, value in zip(self._places, self._values, strict=True):
+        dots = sorted(zip(self._places, self._values, strict=True), key=lambda dot: dot[1] == first)
+        for place, value in dots:  # the first value is drawn last, because dots of its latency lie on it
             said = f"{self._effect.axis} {value}: {self._effect.ratios[value]:.4g}x"
             yield mark(place, middle, 5, "open" if value == first else "best", said)
 
