@@ -1,10 +1,13 @@
 """The page of a chip of 512 PEs, none of which is like another, and what it says when there is little to say."""
 
+from math import log10
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from kb_cli.report.data.roofline import DTypePeak, RooflineChart, RooflinePoint
+from kb_cli.report.data.roofline import DTypePeak, RooflineChart
+from kb_cli.report.data.roofline_points import RooflinePoint
 from kb_cli.report.data.run_report import ReportBlock, ReportLine, TimeReport
 from kb_cli.report.html.page import report_page
 from kb_cli.report.pictures.lanes import COLUMNS, MOST, LanePicture, Lanes, MemoryLanes
@@ -94,16 +97,17 @@ def test_hidden_work_is_a_part_of_the_bar() -> None:
 
 
 def test_a_mark_stands_where_its_numbers_say() -> None:
-    """1e15 FLOP/s and 100 FLOP a byte. The frame has 10 to 1000 FLOP a byte and 1e15 to 1e16 FLOP/s or more around."""
+    """1e15 FLOP/s and 100 FLOP a byte. The slope meets the peak of 2e15 at 200 FLOP a byte."""
     chart = RooflineChart(
         peaks=[DTypePeak(dtypes=["f16"], flops=2e15)],
-        bandwidth_gbs={"hbm": 1e4},
+        bandwidth_gbs={"hbm": 1e4, "sram": 1e5},
         points=[RooflinePoint(line="", flops=10**9, ps=10**6, nbytes={"hbm": 10**7})],
     )
     picture = roofline_picture(chart)
     assert picture is not None
-    # x: 10 to 1000 from 84 to 690, so 100 is at 387; y: 1e14 to 1e16 from 384 up to 14, so 1e15 is at 199.
-    assert 'd="M382.00 199.00a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z"' in picture
+    # x spans a power of ten around 100 * sqrt(2), from 96 to 630 pixels; y one around 1e15 * sqrt(2), from 356 up to 30
+    assert f"M{96 + 534 * (0.5 - log10(2) / 2) - 5:.2f} {356 - 326 * (0.5 - log10(2) / 2):.2f}a5 5 0 1 0" in picture
+    assert "SRAM" not in picture, "no byte of the run is of SRAM"
 
 
 @pytest.mark.parametrize("nbytes", [{}, {"hbm": 0}, {"elsewhere": 5}])

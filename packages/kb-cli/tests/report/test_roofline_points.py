@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark.bundled import find
-from kb_cli.report.data.roofline import SharedBytes, in_flight_ps, line_points, union_ps
+from kb_cli.report.data.roofline_launches import launch_points
+from kb_cli.report.data.roofline_points import SharedBytes, in_flight_ps, line_points, product_dtypes, union_ps
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
 from kb_engine import Engine, Host
-from kb_messages import TileShape
+from kb_messages import DType, TileShape
 from kb_topology import load_topology
 
 M, N, K = 40, 24, 72
@@ -88,3 +89,27 @@ def test_time_in_several_spans_counts_once() -> None:
 
 def test_a_log_without_records_has_no_points() -> None:
     assert line_points(OpLog(np.zeros(0, OPS_DTYPE), np.zeros(0, OPERAND_DTYPE), [])) == []
+
+
+def test_each_launch_of_two_has_a_point_with_its_own_work() -> None:
+    """The second launch has half of the rows, so half of the operations; both were read as f16."""
+    engine = Engine(load_topology(find("topologies", "one_cube")), MemoryLogWriter())
+    host = Host(engine)
+    b = host.tensor("b", np.ones((K, N), np.float16), "f16")
+    for name, rows in (("a", M), ("h", M // 2)):
+        a = host.tensor(name, np.ones((rows, K), np.float16), "f16")
+        host.launch(product_alone, a, b, host.empty(f"{name}c", (rows, N), "f16"), pes=[1])
+    two = engine.close_log()
+    assert isinstance(two, OpLog)
+    first, second = launch_points(two, (), {})
+    assert [(each.name, each.line) for each in (first, second)] == [("launch 0", ""), ("launch 1", "")]
+    assert (first.flops, second.flops) == (2 * M * N * K, M * N * K)
+    (line,) = line_points(two)
+    assert {space: first.nbytes[space] + second.nbytes[space] for space in line.nbytes} == line.nbytes
+    kernels = two.table("kernels")
+    assert [first.ps, second.ps] == (kernels["t_end_ps"] - kernels["t_start_ps"]).tolist()
+    assert product_dtypes(two) == {DType.F16}
+
+
+def test_one_launch_has_no_point_beside_that_of_the_run(log: OpLog) -> None:
+    assert launch_points(log, (), {}) == []

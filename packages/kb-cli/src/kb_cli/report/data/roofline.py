@@ -1,179 +1,18 @@
-"""The roofline of a run: peaks by dtype, bandwidths of memories, and points for the run and its kernel lines."""
+"""The roofline of a run: peaks by dtype, bandwidths of memories, and points for the run, its launches and its lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, UnsetType
 
-from kb_cli.report.data.performance import peak_share, rate
+from kb_cli.report.data.performance import peak_share
+from kb_cli.report.data.roofline_launches import launch_points
+from kb_cli.report.data.roofline_points import PORT, RooflinePoint, SharedBytes, line_points, product_dtypes
 from kb_cli.report.data.run_source import RunSource
-from kb_cli.run.observe.metrics import peak_flops
-from kb_cli.terminal.units import quantity
-from kb_dataexec import OpLog
+from kb_cli.run.observe.metrics import math_flops, peak_flops
 from kb_engine import Engine
-from kb_messages import DTYPE_BY_CODE, SPACE_BY_CODE, DType, KbError, OpKind, Role, StageType
-
-_Ints: TypeAlias = npt.NDArray[np.int64]
-_Floats: TypeAlias = npt.NDArray[np.float64]
-
-PORT: Final = "reg"
-"""The space of bytes between TCM and registers, as in the bytes of a run."""
-_ENDS: Final = {
-    StageType.DMA_READ: (Role.SRC, False),
-    StageType.DMA_WRITE: (Role.DST, False),
-    StageType.FETCH: (Role.SRC, True),
-    StageType.STORE: (Role.DST, True),
-}
-"""The role of the operand whose bytes count, and whether they count for the TCM port."""
-
-
-class RooflinePoint(Struct, frozen=True, kw_only=True):
-    """`flops` operations in `ps` picoseconds, and the bytes moved by memory space; `reg` stands for the TCM ports.
-
-    `line` is the kernel line whose commands the point counts, and "" for the whole run. The time of a line is the time
-    in which one of its commands was in flight on any PE. A line without products has an operation for each element of a
-    function.
-    """
-
-    line: str
-    flops: int
-    ps: int
-    nbytes: dict[str, int]
-
-
-def point_cells(point: RooflinePoint, spaces: Sequence[str]) -> list[str]:
-    """Returns the operations of *point*, their rate, and operations for each byte of *spaces* as texts; `-` for
-    unknown.
-    """
-    if not point.flops:
-        return ["-"] * (2 + len(spaces))
-    ratios = (f"{point.flops / point.nbytes[each]:.4g}" if point.nbytes.get(each) else "-" for each in spaces)
-    return [quantity(point.flops, "FLOP"), rate(point.flops, point.ps), *ratios]
-
-
-class SharedBytes(NamedTuple):
-    """The memory from which the bytes that lines ask for come, and the bytes that the memory moved in the run."""
-
-    kind: str
-    nbytes: int
-
-
-def line_points(log: OpLog, shared: Mapping[str, SharedBytes] | None = None) -> list[RooflinePoint]:
-    """Returns a point for each kernel line with operations, the line with the most operations first.
-
-    By memory space, *shared* has memories that move other bytes than lines ask for, because a cache or a multicast
-    serves several requests at once. The one line that asks for bytes there has the bytes that the memory moved. Of
-    several lines it is not known.
-    """
-    if not log.n_ops:
-        return []
-    at, elements, nbytes = _operands(log)
-    line = log.ops["line"].astype(np.int64)
-    products, functions = (np.bincount(line, each, len(log.strings)) for each in _flops(log, at, elements))
-    flops = np.where(products > 0, products, functions)
-    moved = _moved(log, at, nbytes)
-    in_flight = in_flight_ps(log)
-    found = [
-        RooflinePoint(
-            line=log.strings[number],
-            flops=round(flops[number]),
-            ps=in_flight.get(log.strings[number], 0),
-            nbytes=dict(_of_line(number, moved, shared or {})),
-        )
-        for number in np.flatnonzero(flops).tolist()
-    ]
-    return sorted(found, key=lambda each: (-each.flops, each.line))
-
-
-def _of_line(number: int, moved: Mapping[str, _Ints], shared: Mapping[str, SharedBytes]) -> Iterator[tuple[str, int]]:
-    """Yields (space or cache, bytes) of line *number*, where the bytes are known."""
-    for space, counts in moved.items():
-        if not counts[number]:
-            continue
-        if space not in shared:
-            yield space, int(counts[number])
-        elif np.count_nonzero(counts) == 1:
-            yield shared[space]
-
-
-def in_flight_ps(log: OpLog) -> dict[str, int]:
-    """Returns by kernel line the picoseconds in which one of its commands was in flight on any PE.
-
-    A command is in flight from its submission to its end, and in a log without commands from its first record on.
-    """
-    if "commands" in log.tables and len(log.tables["commands"]):
-        rows = log.tables["commands"]
-        line, start, end = rows["line"], rows["t_submitted_ps"], rows["t_done_ps"]
-    else:
-        line, start, end = log.ops["line"], log.ops["t_ready_ps"], log.ops["t_out_ps"]
-    is_known = (start >= 0) & (end >= start)
-    if not is_known.any():
-        return {}
-    order = np.lexsort((start[is_known], line[is_known]))
-    line, start, end = line[is_known][order], start[is_known][order], end[is_known][order]
-    firsts = np.flatnonzero(np.diff(line, prepend=-1))
-    ends = [*firsts[1:].tolist(), len(line)]
-    return {
-        log.strings[line[first]]: union_ps(start[first:last], end[first:last])
-        for first, last in zip(firsts.tolist(), ends, strict=True)
-    }
-
-
-def union_ps(start: _Ints, end: _Ints) -> int:
-    """Returns the picoseconds that lie in at least one of the spans. *start* ascends."""
-    reached = np.maximum.accumulate(end)
-    before = np.concatenate((start[:1], reached[:-1]))
-    return int(np.maximum(reached - np.maximum(start, before), 0).sum())
-
-
-def _operands(log: OpLog) -> tuple[_Ints, _Ints, _Ints]:
-    """Returns for each operand the row of its op, its elements, and its bytes."""
-    ids, wanted = np.ascontiguousarray(log.ops["op_id"]), np.ascontiguousarray(log.operands["op_id"])
-    order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    sizes = np.ones(max(DTYPE_BY_CODE) + 1, np.int64)
-    for code, dtype in DTYPE_BY_CODE.items():
-        sizes[code] = dtype.nbytes
-    nbytes = log.operands["rows"] * log.operands["row_nbytes"]
-    return order[place], nbytes // sizes[log.operands["dtype"]], nbytes
-
-
-def _flops(log: OpLog, at: _Ints, elements: _Ints) -> tuple[_Floats, _Floats]:
-    """Returns the operations of each op as a product, and as a function: an operation for each element.
-
-    A product has 2 m n k, twice the root of the product of the elements of A, B and the result.
-    """
-    role = log.operands["role"]
-    kinds = log.ops["kind"]
-    product = np.where(kinds == OpKind.GEMM, 4.0, 0.0)
-    for each in (Role.A, Role.B, Role.OUT):
-        product *= np.bincount(at[role == each], elements[role == each], len(kinds))
-    flops = np.sqrt(product)
-    largest = np.zeros(len(kinds))
-    np.maximum.at(largest, at, elements.astype(np.float64))
-    functions: _Floats = np.where(kinds == OpKind.MATH, largest, 0.0)
-    products: _Floats = np.rint(flops)
-    return products, functions
-
-
-def _moved(log: OpLog, at: _Ints, nbytes: _Ints) -> Mapping[str, _Ints]:
-    """Returns by memory space the bytes that each kernel line moved, indexed by the number of the line's text."""
-    names, lines = log.ops["name"][at], log.ops["line"][at]
-    found: dict[str, _Ints] = {}
-    for stage, (role, is_port) in _ENDS.items():
-        if stage.name.lower() not in log.strings:
-            continue
-        mine = (names == log.strings.index(stage.name.lower())) & (log.operands["role"] == role)
-        for code in np.unique(log.operands["space"][mine]).tolist():
-            rows = mine & (log.operands["space"] == code)
-            space = PORT if is_port else str(SPACE_BY_CODE[code])
-            counts = np.bincount(lines[rows], nbytes[rows], len(log.strings)).astype(np.int64)
-            found[space] = found.get(space, 0) + counts
-    return found
+from kb_messages import DType, KbError
 
 
 class DTypePeak(Struct, frozen=True, kw_only=True):
@@ -184,11 +23,17 @@ class DTypePeak(Struct, frozen=True, kw_only=True):
 
 
 class RooflineChart(Struct, frozen=True, kw_only=True):
-    """Peaks by dtype, GB/s by memory space (`reg` stands for the TCM ports), and points: the run, then its lines."""
+    """Peaks by dtype, GB/s by memory space (`reg` stands for the TCM ports), and points: the run, its launches, its
+    lines.
+
+    `peaks` are those of the dtypes that the run used, and of all dtypes where that is not known. `math_flops` is the
+    rate of all math units, an element of a function for each lane and cycle.
+    """
 
     peaks: list[DTypePeak]
     bandwidth_gbs: dict[str, float]
     points: list[RooflinePoint]
+    math_flops: float | None = None
 
     @property
     def used_spaces(self) -> list[str]:
@@ -199,9 +44,10 @@ class RooflineChart(Struct, frozen=True, kw_only=True):
 def roofline_chart(source: RunSource) -> tuple[RooflineChart, list[str]]:
     """Returns the roofline, and notes: one when the chip cannot be built here."""
     results = source.run.results
-    peaks, notes = list[DTypePeak](), list[str]()
+    peaks, notes, math = list[DTypePeak](), list[str](), None
     try:
-        peaks = _peaks(Engine(source.chip))
+        engine = Engine(source.chip)
+        peaks, math = _peaks(engine, _dtypes(source)), math_flops(engine)
     except KbError as error:  # a chip whose blocks are not installed here
         notes.append(f"{source.folder}: got no peaks by dtype: {error}")
         dtype = results.params.get("dtype")
@@ -210,9 +56,18 @@ def roofline_chart(source: RunSource) -> tuple[RooflineChart, list[str]]:
     nbytes = {space: moved.read + moved.write for space, moved in results.bytes.items() if space != "tcm"}
     flops = results.flops if peak_share(results) is not None or not results.peak_flops else results.gemm_flops
     run = RooflinePoint(line="", flops=flops, ps=results.latency_ps, nbytes=nbytes)
-    shared = {space: SharedBytes(*found) for space, found in _shared(source, nbytes)}
-    points = [run, *([] if source.log is None else line_points(source.log, shared))]
-    return RooflineChart(peaks=peaks, bandwidth_gbs=results.bandwidth_gbs, points=points), notes
+    points, shared = [run], {space: SharedBytes(*found) for space, found in _shared(source, nbytes)}
+    if source.log is not None:
+        ops = () if isinstance(results.workload_ops, UnsetType) else results.workload_ops
+        points += [*launch_points(source.log, ops, shared), *line_points(source.log, shared)]
+    return RooflineChart(peaks=peaks, bandwidth_gbs=results.bandwidth_gbs, points=points, math_flops=math), notes
+
+
+def _dtypes(source: RunSource) -> set[DType]:
+    """Returns the dtypes of the products of the run; else the parameter `dtype`; else none, which stands for all."""
+    found = set[DType]() if source.log is None or not source.log.n_ops else product_dtypes(source.log)
+    stated = source.run.results.params.get("dtype")
+    return found or ({DType(stated)} if isinstance(stated, str) and stated in set(DType) else found)
 
 
 def _shared(source: RunSource, nbytes: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
@@ -226,10 +81,12 @@ def _shared(source: RunSource, nbytes: Mapping[str, int]) -> Iterator[tuple[str,
             yield space, (space, nbytes[space])
 
 
-def _peaks(engine: Engine) -> list[DTypePeak]:
-    """Returns the peak of every dtype for which a block states one, the highest first. Equal peaks stand together."""
+def _peaks(engine: Engine, dtypes: set[DType]) -> list[DTypePeak]:
+    """Returns the peak of each of *dtypes*, or of every dtype for no dtypes, for which a block states one, the highest
+    first. Equal peaks stand together.
+    """
     found: dict[float, list[str]] = {}
-    for dtype in DType:
+    for dtype in (each for each in DType if each in dtypes or not dtypes):
         peak = peak_flops(engine, dtype)
         if peak:
             found.setdefault(peak, []).append(dtype.value)

@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from kb_cli.report.data.performance import known_roofs, speed_of_light
-from kb_cli.report.data.roofline import RooflineChart, in_flight_ps, roofline_chart
+from kb_cli.report.data.roofline import RooflineChart, roofline_chart
+from kb_cli.report.data.roofline_points import in_flight_ps
 from kb_cli.report.data.run_source import RunSource, read_run_source
 from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.files import LEVERS, folder_path

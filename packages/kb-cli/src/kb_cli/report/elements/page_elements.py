@@ -126,15 +126,7 @@ code, pre, .source { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas,
 .source td { padding: 0 12px 0 0; white-space: pre; line-height: 1.55; } .source td.number { color: var(--soft); }
 .source .bar { width: 110px; margin-top: 5px; } .source tr.dear td { background: var(--panel); }
 .source tr.dear td.number { color: var(--ink); } .source tr.gap td { color: var(--soft); }
-figure { margin: 0 0 18px; } svg { display: block; width: 100%; min-width: 620px; max-width: 900px; height: auto; }
-svg text { fill: var(--ink); font-size: 12px; stroke: var(--page); stroke-width: 3px; paint-order: stroke; }
-svg .soft { fill: var(--soft); }
-svg .rule { stroke: var(--rule); stroke-width: 1; } svg .peak { stroke: var(--soft); stroke-width: 1.5; }
-svg .hbm { stroke: var(--hbm); } svg .sram { stroke: var(--sram); } svg .reg { stroke: var(--reg); }
-svg .slope { stroke-width: 1.5; stroke-dasharray: 6 4; fill: none; } svg .mark { fill: var(--page); stroke-width: 2; }
-svg .run.hbm { fill: var(--hbm); } svg .run.sram { fill: var(--sram); } svg .run.reg { fill: var(--reg); }
-svg .best { fill: var(--path); stroke: var(--page); stroke-width: 1; } svg .other { fill: var(--hidden); }
-svg .reach { stroke: var(--hidden); stroke-width: 5; stroke-linecap: round; } svg .cell { fill: var(--path); }
+figure { margin: 0 0 18px; }
 .lanes { display: grid; grid-template-columns: minmax(0, 310px) minmax(160px, 1fr); gap: 0 12px; align-items: center; }
 .lanes > div:first-child, .lanes .titles { font-size: 12.5px; color: var(--soft); white-space: nowrap; overflow: hidden;
   text-overflow: ellipsis; }

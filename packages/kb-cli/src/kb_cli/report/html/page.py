@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kb_cli.report.data.performance import PORTS
-from kb_cli.report.data.roofline import point_cells
+from kb_cli.report.data.roofline_points import point_cells
 from kb_cli.report.data.run_report import ReportLine, TimeReport
 from kb_cli.report.elements.op_cells import cell_tables, model_figures
-from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, folded_table, joined, section, table
+from kb_cli.report.elements.page_elements import (
+    PLOT_STYLE,
+    STYLE,
+    Markup,
+    bar,
+    element,
+    folded_table,
+    joined,
+    section,
+    table,
+)
 from kb_cli.report.elements.shared_tables import (
     REMEDY_HEADERS,
     ROOF_HEADERS,
@@ -186,22 +196,16 @@ def _flight(ps: int | None) -> str:
 def roofline_section(report: TimeReport) -> Markup:
     """Returns the section "Roofline": the picture, its points as a table, and the roofs of the run."""
     spaces = report.roofline.used_spaces
-    rows = [
-        [
-            point.line or "the run",
-            *point_cells(point, spaces),
-        ]
-        for point in report.roofline.points
-    ]
+    rows = [[point.label, *point_cells(point, spaces)] for point in report.roofline.points]
     headers = ["", "operations", "rate", *(f"FLOP a byte of {PORTS.get(space, space)}" for space in spaces)]
     text = (
-        "The run, and the commands of each kernel line while one of them was in flight. All their operations and bytes "
-        "are counted; circles stand for HBM, squares for SRAM, diamonds for caches, triangles for the TCM ports."
+        "The run, each launch of several, and the commands of each kernel line while one of them was in flight. All "
+        "their operations and bytes are counted. A math unit has an operation for each lane and cycle."
     )
     roofs = list(roof_cells(report.roofs, report.latency_ps))
     of_parts = [element("p", ROOFS_TEXT, class_="soft"), table(ROOF_HEADERS, roofs, wide=[5])] if roofs else []
     picture = roofline_picture(report.roofline)
-    drawn = [] if picture is None else [element("figure", element("div", picture, class_="scroll"))]
+    drawn = [] if picture is None else [element("figure", picture)]
     return section("Roofline", text, *drawn, folded_table(headers, rows, _POINTS), *of_parts)
 
 
@@ -237,7 +241,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         element("title", f"kernbench: {title}"),
-        element("style", Markup(colours_css() + STYLE)),
+        element("style", Markup(colours_css() + STYLE + PLOT_STYLE)),
     )
     parts = [
         element("h1", title),

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from kb_cli.report.data.performance import PORTS
-from kb_cli.report.data.roofline import point_cells
+from kb_cli.report.data.roofline_points import point_cells
 from kb_cli.report.data.run_report import TimeReport
 from kb_cli.report.elements.equal_pes import part_ranges, part_text, pe_groups
 from kb_cli.report.elements.shared_tables import (
@@ -95,9 +95,11 @@ def _roofline(report: TimeReport) -> Table:
     headers = (f"FLOP/B of {PORTS.get(space, space)}" for space in spaces)
     table = new_table("roofline", "operations", "rate", *headers, left=1)
     for point in report.roofline.points:
-        table.add_row(point.line or "the run", *point_cells(point, spaces))
+        table.add_row(point.label, *point_cells(point, spaces))
     for peak in report.roofline.peaks:
         table.add_row(f"peak {', '.join(peak.dtypes)}", "", quantity(peak.flops, "FLOP/s"), *("" for _ in spaces))
+    if report.roofline.math_flops:
+        table.add_row("math units", "", quantity(report.roofline.math_flops, "FLOP/s"), *("" for _ in spaces))
     return table
 
 

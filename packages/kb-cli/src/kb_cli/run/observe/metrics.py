@@ -16,7 +16,7 @@ from kb_cli.run.observe.usage import Usage
 from kb_cli.terminal.units import PS_PER_NS
 from kb_engine import Engine, LaunchResult
 from kb_engine.block import MemoryComponent
-from kb_messages import DType, PlanError, StageType
+from kb_messages import DType, MathParams, PlanError, StageType
 from kb_topology import NodeKind, exact
 
 
@@ -135,3 +135,13 @@ def peak_flops(engine: Engine, dtype: DType) -> float | None:
             except PlanError:  # a block that takes no such operands adds nothing
                 continue
     return sum(peaks) if peaks else None
+
+
+def math_flops(engine: Engine) -> float | None:
+    """Returns the elements a second of an elementwise function that all math units compute together; None when no
+    block states a full rate.
+    """
+    one = MathParams(op="add", rows=1, cols=1, dtype=DType.F32)
+    units = (each for each in engine.components.values() if StageType.MATH in each.serves)
+    rates = [1e12 / float(ps) for ps in (unit.least_ps(StageType.MATH, one) for unit in units) if ps]
+    return sum(rates) if rates else None
