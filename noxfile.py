@@ -64,7 +64,7 @@ def integration(session: nox.Session) -> None:
     """The tests of all packages together, against built wheels, not the checkout's sources."""
     wheels = build_wheels(session)
     third_party = build_wheels(session, "third_party", [THIRD_PARTY])
-    install(session, "--group", "test", "--no-sources", *wheels, *third_party)
+    install(session, "--group", "test", "--group", "notebook", "--no-sources", *wheels, *third_party)
     uv(session, "pip", "check")
     env = {"KB_PLANS_PYTHON": str(python_with_plans_alone(session, wheels))}
     session.run("pytest", *PARALLEL, "tests_integration", *session.posargs, env=env)
@@ -167,7 +167,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(default=False)
 def site(session: nox.Session) -> None:
     """The documentation as a site, into build/site; runs every command of its pages. `-- --no-gallery` runs none."""
-    install(session, "--group", "test", "--group", "docs", *EDITABLE)
+    install(session, "--group", "test", "--group", "docs", "--group", "notebook", *EDITABLE)
     session.run("python", "docs_site/build_site.py", *session.posargs)
     env = {"KB_SITE_PARTS": "pages" if "--no-gallery" in session.posargs else "all"}
     session.run("pytest", *PARALLEL, "tests_site", "-o", "timeout=600", env=env)
@@ -362,7 +362,7 @@ def pins(session: nox.Session) -> None:
     """Resolve everything anew, for every platform and Python from 3.11 on, and write constraints.txt."""
     groups = [
         arg
-        for group in ("pipeline", "test", "lint", "build", "browser", "docs", "extras")
+        for group in ("pipeline", "test", "notebook", "lint", "build", "browser", "docs", "extras")
         for arg in ("--group", group)
     ]
     sources = [f"packages/{package}/pyproject.toml" for package in PACKAGES]

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from site_contents import contents
 from site_gallery import gallery_page, make
-from site_places import ROOT
+from site_notebooks import outputs, with_outputs
+from site_places import ROOT, notebooks
 
 HERE = Path(__file__).resolve().parent
 
@@ -23,7 +24,9 @@ HERE = Path(__file__).resolve().parent
 def main() -> int:
     """Build the site. Returns the exit code of Sphinx, which is not 0 when it warned of anything."""
     parser = argparse.ArgumentParser(description="Build the documentation as a site, into build/site.")
-    parser.add_argument("--no-gallery", action="store_true", help="run no kernels; the gallery shows commands alone")
+    parser.add_argument(
+        "--no-gallery", action="store_true", help="run no kernels; the gallery and notebooks show code alone"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "build", help="where the site goes; build if not given")
     options = parser.parse_args()
     pages, site = options.out / "site-pages", options.out / "site"
@@ -40,13 +43,18 @@ def main() -> int:
 
 
 def write_pages(folder: Path, made: Path | None) -> None:
-    """Write the Markdown of all pages and their pictures into *folder*; with *made* the gallery's pictures there."""
-    printed = None
+    """Write the Markdown of all pages and their pictures into *folder*.
+
+    With *made*, commands and notebooks run, and the pictures of the gallery go there.
+    """
+    printed, shown = None, dict[str, dict[str, str]]()
     if made is not None:
         with tempfile.TemporaryDirectory() as work:
             printed = make(made, Path(work))
+            shown = {place: outputs(ROOT / name, Path(work)) for name, place in notebooks().items()}
     found = contents(gallery_page(printed))
-    for place, text in found.pages.items():
+    pages = {place: with_outputs(found.pages[place], shown.get(place, {})) for place in notebooks().values()}
+    for place, text in {**found.pages, **pages}.items():
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")

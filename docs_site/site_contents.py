@@ -9,7 +9,8 @@ from typing import NamedTuple
 from site_chips import bundled_pages, files
 from site_commands import command_pages
 from site_links import Links
-from site_places import ROOT, page_of, pages
+from site_notebooks import as_markdown
+from site_places import ROOT, notebooks, page_of, pages
 from site_python import python_pages
 from site_rooms import rooms_as_table
 from site_sections import root_toctree, section_pages, toctree
@@ -36,6 +37,7 @@ def contents(gallery: str) -> Contents:
     """
     origins = {place: ROOT / name for name, place in pages().items()}
     texts = {place: path.read_text(encoding="utf-8") for place, path in origins.items()}
+    texts |= {place: as_markdown(texts[place]) for place in notebooks().values()}
     log_part = _LOG_PART.search(texts[DATAEXEC])
     if log_part is None:
         raise ValueError("packages/kb-dataexec/README.md: got no chapter on the log on disk, needs one")

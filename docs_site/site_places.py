@@ -1,4 +1,4 @@
-"""Where the Markdown pages of the repository stand in the site, and which page stands for a file or folder."""
+"""Where pages and notebooks of the repository stand in the site, and which page stands for a file or folder."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ _OTHERS = {
 
 
 def pages() -> dict[str, str]:
-    """The place in the site of each Markdown page, by the page's path in the repository."""
+    """The place in the site of each Markdown page and notebook, by its path in the repository."""
     found = {name: name.removeprefix("docs/") for name in _names("docs/**/*.md")}
+    found |= notebooks()
     found["docs/design/README.md"] = "design/index.md"
     for name in _names("packages/*/README.md"):
         found[name] = f"packages/{Path(name).parts[1]}.md"
     for name in _names("packages/*/CHANGELOG.md"):
         found[name] = f"changes/{Path(name).parts[1]}.md"
     return {**found, **_OTHERS}
+
+
+def notebooks() -> dict[str, str]:
+    """The place in the site of each notebook, by the notebook's path in the repository."""
+    return {name: name.removeprefix("docs/").replace(".ipynb", ".md") for name in _names("docs/notebooks/*.ipynb")}
 
 
 def page_of(target: Path) -> str:

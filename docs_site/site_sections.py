@@ -24,6 +24,7 @@ SECTIONS = {
                 "tutorial.md",
                 "ten minutes: a kernel that decodes a token is run, explained, and made faster by a change of the chip",
             ),
+            ("notebooks/first-kernel.md", "a notebook: a kernel is written, run, checked, compared, and made faster"),
             ("first-steps.md", "every part of the report, run folders, many shapes, a chip and a kernel of your own"),
             ("glossary.md", "the words of the reports and of the code"),
         ],

@@ -22,6 +22,8 @@ EXCEPTIONS = {
     ("kb_models/find.py", "loads"): "the bundled configurations, which come with kb-models",
     ("kb_cli/benchmark/bundled.py", "read_bytes"): "the bundled benchmarks, which come with kb",
     ("kb_cli/web/server.py", "read_bytes"): "the files of the page, which come with kb",
+    ("kb_cli/report/elements/stage_colours.py", "read_text"): "the colours of stages, which come with kb",
+    ("kb_cli/report/elements/page_elements.py", "read_text"): "the style of plots, which comes with kb",
     ("kb_cli/sweep/point_store.py", "read_bytes"): "sources that run, which are hashed and not decoded",
     ("kb_cli/capsule/replay.py", "read_bytes"): "a file of an installed package, which is hashed and not decoded",
     ("kb_cli/benchmark/kernel_source.py", "read_bytes"): "the file of a kernel, which Python has imported",

@@ -93,8 +93,10 @@ def test_a_run_folder_has_all_cells_and_the_same_bytes_in_another_session(
         notebook = Notebook(pid, monkeypatch)
         notebook.run_cell(1, HELPER)
         notebook.run_cell(2, CALLER)
-        folder = launched(notebook.names["doubles"], folder=tmp_path / str(pid)).folder
+        r = launched(notebook.names["doubles"], folder=tmp_path / str(pid))
+        folder = r.folder
         assert folder is not None
+        assert "return value + value" in r._repr_html_()
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         files.pop("wall.json")
         found.append(files)

@@ -29,7 +29,8 @@ def report_of(run: KernelRun) -> TimeReport:
     """Returns the report of *run*, whether or not it has a folder. Its closing sentence is `run.advice`."""
     found = run.in_memory()
     folder = folder_path(run.folder or ".")
-    report = make_report(RunSource(folder, found.run, found.where, found.source, found.topology, found.log))
+    source = RunSource(folder, found.run, found.where, found.source, found.topology, found.log, beside=found.beside)
+    report = make_report(source)
     return replace(report, sentence=run.advice, run_dir="" if run.folder is None else str(run.folder), notes=[])
 
 

@@ -85,6 +85,7 @@ def _rendered(renderables: Iterable[Any], terminal: bool, colour: bool) -> str:
     console = Console(
         file=written,
         force_terminal=colour,
+        force_jupyter=False,  # in a notebook, rich would display the text in place of writing it
         color_system="standard" if colour else None,
         highlight=False,
         markup=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from kb_topology import Topology, load_topology
 class RunSource(NamedTuple):
     """A run folder whose files are as the run wrote them.
 
-    `log` is None where it was not kept, and where its rows take too much memory, as `too_large` says.
+    `log` is None where it was not kept, and where its rows take too much memory, as `too_large` says. `beside` has the
+    texts of files beside the benchmark's for a run in memory; those of a folder are read when they are asked for.
     """
 
     folder: Path
@@ -32,6 +34,7 @@ class RunSource(NamedTuple):
     chip: Topology
     log: OpLog | None
     too_large: LargeLogError | None = None
+    beside: Mapping[str, str] = {}
 
     @property
     def is_of_kb(self) -> bool:
@@ -47,6 +50,8 @@ class RunSource(NamedTuple):
         """
         if file == self.run.benchmark.file:
             return self.text
+        if file in self.beside:
+            return self.beside[file]
         name = f"{BESIDE}/{file}"
         if file not in self.run.benchmark.beside or name not in self.run.files:
             return ""

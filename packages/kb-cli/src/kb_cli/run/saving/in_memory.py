@@ -15,11 +15,15 @@ from kb_topology import Topology
 
 
 class RunInMemory(NamedTuple):
-    """What a folder has of a run. `source` is the text of the benchmark, `log` is None for a run without results."""
+    """What a folder has of a run. `source` is the text of the benchmark, and `beside` has those of files beside it.
+
+    `log` is None for a run without results.
+    """
 
     run: RunJson
     where: Where
     source: str
+    beside: dict[str, str]
     topology: Topology
     log: OpLog | None
 
@@ -31,5 +35,9 @@ def run_in_memory(setup: Setup, finished: Finished) -> RunInMemory:
     run = msgspec.json.decode(msgspec.json.encode(fields), type=RunJson)
     assert outcome.where is not None, "the run had a log"
     log = None if outcome.computed is None else outcome.computed.log
-    source = setup.loaded.source.decode("utf-8", "backslashreplace")
-    return RunInMemory(run, outcome.where, source, setup.topology, log)
+    source, beside = _text(setup.loaded.source), {name: _text(each) for name, each in setup.loaded.beside.items()}
+    return RunInMemory(run, outcome.where, source, beside, setup.topology, log)
+
+
+def _text(source: bytes) -> str:
+    return source.decode("utf-8", "backslashreplace")
