@@ -131,6 +131,18 @@ def test_a_drawing_alone_can_be_read(browser: Browser, drawings: Path, name: str
     page.close()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pictures_of_sweeps_alone_can_be_read(browser: Browser, folder: Path, scheme: str, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 850}, color_scheme=scheme)
+    drawn = sorted(folder.glob("sweeps/*/*.svg"))
+    assert {each.stem for each in drawn} == {"axes", "front", "map"}
+    for each in drawn:
+        page.goto(each.as_uri())
+        look(page, f"{each.parent.name.partition('-')[0]}-{each.stem}-{scheme}-{width}", is_whole=False)
+    page.close()
+
+
 def look(page: Page, name: str, is_whole: bool = True) -> None:
     """Keep a picture of *page*, with all that there is to scroll where *is_whole*. The eyes see no flaw on *page*."""
     size = page.viewport_size
