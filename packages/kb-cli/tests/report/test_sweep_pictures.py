@@ -171,6 +171,16 @@ def test_the_dot_of_the_first_value_is_drawn_on_others_of_its_latency() -> None:
     assert kinds[-2:] == [("best", "depth 2"), ("open", "depth 1")]
 
 
+def test_a_file_has_the_style_of_its_own_classes_alone() -> None:
+    files = picture_files(swept(SIZES, by_size, ["more size"]))
+    assert ".heat7" in files["map"]
+    assert ".heat" not in files["axes"]
+    for each in files.values():
+        assert set(re.findall(r"var\((--[\w-]+)\)", each)) == set(re.findall(r"(--[\w-]+): ", each))
+        assert each.count("--plot-ink: ") == 2, "light and dark"
+    assert ".slope" not in "".join(files.values()), "of the roofline"
+
+
 def test_sizes_and_rates_stand_beside_the_front_as_tables_have_them() -> None:
     said = texts(drawn(swept(SIZES, by_size, ["more size", "more bw_gbs"]), "front"))
     assert {*SIZES["size"], "51.2 GB/s", "102.4 GB/s", "latency (less is better)"} <= set(said)

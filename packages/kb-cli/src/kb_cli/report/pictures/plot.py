@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kb_cli.report.elements.page_elements import PLOT_STYLE, Markup, element
+from kb_cli.report.elements.page_elements import Markup, element
 from kb_cli.report.pictures.labels import lines
+from kb_cli.report.pictures.plot_style import style_of
 
 WIDTH: Final = 640
 """The width of a picture, in pixels of 12-pixel text. So text can be read in a window of 600 pixels."""
@@ -36,13 +37,12 @@ def alone(plot: Plot, said: str) -> Markup:
     top = 2 * _MARGIN + _LINE * len(texts)
     height = top + plot.height + _MARGIN
     wide = WIDTH + 2 * _MARGIN
-    shift = f"translate({_MARGIN},{top})"
+    page = element("rect", class_="page", x=0, y=0, width=wide, height=height)
+    drawn = [page, *texts, element("g", *plot.parts, transform=f"translate({_MARGIN},{top})")]
     return element(
         "svg",
-        element("style", PLOT_STYLE),
-        element("rect", class_="page", x=0, y=0, width=wide, height=height),
-        *texts,
-        element("g", *plot.parts, transform=shift),
+        element("style", style_of("".join(drawn))),
+        *drawn,
         xmlns="http://www.w3.org/2000/svg",
         class_="plot",
         width=_SHOWN_WIDTH,
