@@ -6,8 +6,8 @@ from picture_flaws import picture_flaws
 
 from kb_cli.report.data.roofline import DTypePeak, RooflineChart
 from kb_cli.report.data.roofline_points import RooflinePoint
-from kb_cli.report.pictures.placed_labels import Box, LabelPlaces, Segment
-from kb_cli.report.pictures.plot import alone
+from kb_cli.report.pictures.plots.placed_labels import Box, LabelPlaces, Segment
+from kb_cli.report.pictures.plots.plot import alone
 from kb_cli.report.pictures.roofline_picture import roofline_plot
 
 RUN = RooflinePoint(line="", flops=10**9, ps=10**7, nbytes={"hbm": 10**7, "reg": 10**8})

@@ -13,9 +13,9 @@ from picture_flaws import picture_flaws
 
 from kb_cli.report.elements.page_elements import PLOT_STYLE, STYLE
 from kb_cli.report.html.sweep_page import picture_files, sweep_pictures
-from kb_cli.report.pictures.labels import cut, kept, lines, spread
-from kb_cli.report.pictures.scale import Scale
-from kb_cli.report.pictures.tick_text import binary_text, one_unit, plain, time_text, value_text
+from kb_cli.report.pictures.plots.labels import cut, kept, lines, spread
+from kb_cli.report.pictures.plots.scale import Scale
+from kb_cli.report.pictures.plots.tick_text import binary_text, one_unit, plain, time_text, value_text
 from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.expression import number_of
 from kb_cli.sweep.front import front

@@ -11,7 +11,7 @@ from kb_cli.report.elements.page_elements import Markup, element, section
 from kb_cli.report.elements.stage_colours import stage_colours
 from kb_cli.report.pictures.lane_strips import Strip, stage_of
 from kb_cli.report.pictures.lanes import LanePicture, Lanes, MemoryLanes
-from kb_cli.report.pictures.scale import Scale
+from kb_cli.report.pictures.plots.scale import Scale
 from kb_cli.terminal.units import duration, time_unit
 
 LANE_PX: Final = 16

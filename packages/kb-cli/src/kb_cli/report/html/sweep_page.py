@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from kb_cli.report.elements.model_points import MODEL_TEXT, model_axes, model_cells, model_headers
 from kb_cli.report.elements.page_elements import PLOT_STYLE, STYLE, Markup, element, table
 from kb_cli.report.html.page import POLICY
-from kb_cli.report.pictures.plot import Plot, alone, inline
+from kb_cli.report.pictures.plots.plot import Plot, alone, inline
 from kb_cli.report.pictures.sweep_axes import axes_picture
 from kb_cli.report.pictures.sweep_front import front_picture
 from kb_cli.report.pictures.sweep_map import map_picture

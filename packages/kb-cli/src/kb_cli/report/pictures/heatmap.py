@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from kb_cli.report.elements.page_elements import Markup, element
 from kb_cli.report.pictures.heat_image import heat_images, heat_ramp
-from kb_cli.report.pictures.labels import GAP, cut, fitting, width
-from kb_cli.report.pictures.plot import WIDTH, Plot, alone, line, text
+from kb_cli.report.pictures.plots.labels import GAP, cut, fitting, width
+from kb_cli.report.pictures.plots.plot import WIDTH, Plot, alone, line, text
+from kb_cli.report.pictures.plots.scale import Scale
 from kb_cli.report.pictures.png import Values
-from kb_cli.report.pictures.scale import Scale
 from kb_topology.diagram import heat_step
 
 _HEAD: Final = 52

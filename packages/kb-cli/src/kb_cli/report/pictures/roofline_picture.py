@@ -10,10 +10,10 @@ from kb_cli.report.data.performance import SPACES
 from kb_cli.report.data.roofline import RooflineChart
 from kb_cli.report.data.roofline_points import RooflinePoint
 from kb_cli.report.elements.page_elements import Markup, element
-from kb_cli.report.pictures.labels import width
-from kb_cli.report.pictures.placed_labels import Box, LabelPlaces, PlacedLabel, Segment
-from kb_cli.report.pictures.plot import WIDTH, Plot, inline, line, text
-from kb_cli.report.pictures.scale import Scale
+from kb_cli.report.pictures.plots.labels import width
+from kb_cli.report.pictures.plots.placed_labels import Box, LabelPlaces, PlacedLabel, Segment
+from kb_cli.report.pictures.plots.plot import WIDTH, Plot, inline, line, text
+from kb_cli.report.pictures.plots.scale import Scale
 from kb_cli.terminal.units import bandwidth, quantity
 
 _HEIGHT: Final = 400

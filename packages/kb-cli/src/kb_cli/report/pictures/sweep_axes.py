@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kb_cli.report.elements.page_elements import Markup, element
-from kb_cli.report.pictures.labels import GAP, cut, fitting, kept, spread, width
-from kb_cli.report.pictures.plot import WIDTH, Plot, line, mark, text
-from kb_cli.report.pictures.scale import Scale, scale
-from kb_cli.report.pictures.tick_text import named, value_text
+from kb_cli.report.pictures.plots.labels import GAP, cut, fitting, kept, spread, width
+from kb_cli.report.pictures.plots.plot import WIDTH, Plot, line, mark, text
+from kb_cli.report.pictures.plots.scale import Scale, scale
+from kb_cli.report.pictures.plots.tick_text import named, value_text
 from kb_cli.sweep.sensitivity import Effect
 from kb_cli.sweep.sweep import SweepResult
 

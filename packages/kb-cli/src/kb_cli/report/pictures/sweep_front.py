@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kb_cli.report.elements.page_elements import Markup, element
-from kb_cli.report.pictures.labels import cut, fitting, width
-from kb_cli.report.pictures.plot import WIDTH, Plot, line, mark, text
-from kb_cli.report.pictures.scale import Scale, scale
-from kb_cli.report.pictures.tick_text import binary_text, named, plain, time_text, value_text
+from kb_cli.report.pictures.plots.labels import cut, fitting, width
+from kb_cli.report.pictures.plots.plot import WIDTH, Plot, line, mark, text
+from kb_cli.report.pictures.plots.scale import Scale, scale
+from kb_cli.report.pictures.plots.tick_text import binary_text, named, plain, time_text, value_text
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.terminal.units import duration, listed
 

@@ -7,9 +7,9 @@ from math import exp, log
 from typing import Final, NamedTuple
 
 from kb_cli.report.elements.page_elements import Markup, element
-from kb_cli.report.pictures.labels import GAP, cut, fitting, width
-from kb_cli.report.pictures.plot import WIDTH, Plot, line, text
-from kb_cli.report.pictures.tick_text import named, one_unit
+from kb_cli.report.pictures.plots.labels import GAP, cut, fitting, width
+from kb_cli.report.pictures.plots.plot import WIDTH, Plot, line, text
+from kb_cli.report.pictures.plots.tick_text import named, one_unit
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.terminal.units import duration
 from kb_topology.diagram import HEAT_COLOURS, heat_step

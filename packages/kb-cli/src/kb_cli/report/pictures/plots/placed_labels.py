@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from kb_cli.report.pictures.labels import width
+from kb_cli.report.pictures.plots.labels import width
 
 HEIGHT: Final = 14.0
 """The height of a line of text, in pixels."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kb_cli.report.elements.page_elements import Markup, element
-from kb_cli.report.pictures.labels import lines
-from kb_cli.report.pictures.plot_style import style_of
+from kb_cli.report.pictures.plots.labels import lines
+from kb_cli.report.pictures.plots.plot_style import style_of
 
 WIDTH: Final = 640
 """The width of a picture, in pixels of 12-pixel text. So text can be read in a window of 600 pixels."""
