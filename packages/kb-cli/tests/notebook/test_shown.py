@@ -81,7 +81,7 @@ def test_a_cell_has_the_sentence_the_path_the_lines_and_the_roofline(run: kb.Ker
     assert found.text.startswith(f"add on one_pe: {run.latency_ns:.3f} ns{run.advice}latency of the kernels")
     for title in ("Where the time went", "Lines", "Roofline"):
         assert title in found.text
-    assert "tl.store(y[first : first + rows, :], tl.load(x[first : first + rows, :]) + 1)" in found.text
+    assert "tl.store(y[first : first + rows, :], tl.load(x[first : first" in found.text
     assert found.tags.count("svg") == 1
     bars = run._repr_html_().count('class="bar"')
     assert bars == len(run.where) + len([line for line in run.lines if line.ps])

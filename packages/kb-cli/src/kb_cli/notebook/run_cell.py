@@ -12,7 +12,7 @@ from kb_cli.face.kernel_run import KernelRun
 from kb_cli.report.data.run_report import TimeReport, make_report
 from kb_cli.report.data.run_source import RunSource
 from kb_cli.report.elements.op_cells import cell_tables
-from kb_cli.report.elements.page_elements import Markup, bar, element, section, table
+from kb_cli.report.elements.page_elements import Markup, bar, element, section, shortened, table
 from kb_cli.report.html.page import levers_section, path_section, report_figures
 from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_cli.run.base.files import folder_path
@@ -20,6 +20,8 @@ from kb_cli.run.base.model_text import model_rows
 from kb_cli.terminal.units import duration, percent
 
 _LINES: Final = 8
+_MOST_SOURCE: Final = 64
+"""The most characters of a line of source; reports have the whole."""
 _OPS: Final = 10
 _OPEN: Final = ("Ops", "The model")
 """The tables of ops that are open; a click opens the others."""
@@ -55,7 +57,7 @@ def run_cell(report: TimeReport) -> Iterator[Markup]:
         yield levers_section(report.levers)
     picture = roofline_picture(report.roofline)
     if picture is not None:
-        drawn = element("figure", element("div", picture, class_="scroll"))
+        drawn = element("figure", picture)
         yield _folded("roofline", drawn) if ops else section("Roofline", "", drawn)
 
 
@@ -73,4 +75,4 @@ def _lines(report: TimeReport) -> Markup:
 
 
 def _row(name: str, share: float, ps: int, text: str) -> list[str]:
-    return [name, bar(("path", share)), percent(share), duration(ps), element("code", text)]
+    return [name, bar(("path", share)), percent(share), duration(ps), element("code", shortened(text, _MOST_SOURCE))]

@@ -28,7 +28,7 @@ _SHEET: Final = (
     )
     + f".{_CLASS}{{background:var(--kb-page);color:var(--kb-ink);padding:14px 18px;border-radius:6px;"
     f"max-width:980px;font:14px/1.5 system-ui,sans-serif}}"
-    f".{_CLASS} p{{margin:0 0 4px}}.{_CLASS} .soft{{color:var(--kb-soft)}}"
+    f".{_CLASS} p{{margin:0 0 4px;font-size:13px}}.{_CLASS} .soft{{color:var(--kb-soft)}}"
     f".{_CLASS} img{{display:block;max-width:100%;height:auto;margin:8px 0 0}}"
 )
 
@@ -78,7 +78,10 @@ def _pictures(topology: Topology) -> list[str]:
         if len(svg) <= left_nbytes:
             drawn[view] = svg
             left_nbytes -= len(svg)
-    return [
-        f'<img alt={quoteattr(f"{topology.name}: {view}")} src="data:image/svg+xml;base64,{b64encode(svg).decode()}">'
-        for view, svg in drawn.items()
-    ]
+    return [_image(f"{topology.name}: {view}", svg) for view, svg in drawn.items()]
+
+
+def _image(alt: str, svg: bytes) -> str:
+    """*svg* as an image. Themes of Sphinx dim images on dark pages, but none of the class `dark-light`."""
+    data = b64encode(svg).decode()
+    return f'<img class="dark-light" alt={quoteattr(alt)} src="data:image/svg+xml;base64,{data}">'

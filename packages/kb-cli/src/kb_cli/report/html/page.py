@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline_points import point_cells
@@ -115,13 +116,17 @@ def remedies_section(remedies: list[Remedy]) -> Markup:
     return section("Flaws of the kernel", text, table(("flaw", *REMEDY_HEADERS[1:]), rows, text=4))
 
 
+_ELSEWHERE: Final = ("elsewhere", "share", "time on the path", "in flight", "source")
+
+
 def lines_section(report: TimeReport, source: str) -> Markup:
     """Returns the section "Lines": the costly lines of the benchmark with their neighbours, and lines of other
     files.
     """
     others = [line for line in report.lines if not line.number]
     rows = [
-        [line.line or "no line", percent(line.share), duration(line.ps), _flight(line.in_flight_ps)] for line in others
+        [line.line or "no line", percent(line.share), duration(line.ps), _flight(line.in_flight_ps), _code(line.text)]
+        for line in others
     ]
     own = [line for line in report.lines if line.number]
     dear = sorted(own, key=lambda line: (-line.ps, -(line.in_flight_ps or 0)))[:_LINES]
@@ -130,11 +135,15 @@ def lines_section(report: TimeReport, source: str) -> Markup:
         rest = element("summary", f"all {len(own)} lines with a cost")
         parts.append(element("details", rest, _listing(own, source)))
     if rows:
-        parts.append(folded_table(("elsewhere", "share", "time on the path", "in flight"), rows, _LINES))
+        parts.append(folded_table(_ELSEWHERE, rows, _LINES, wide=(4,)))
     text = (
         "The share of the time, the time on the path, and how long commands of the line were in flight, which overlaps."
     )
     return section("Lines", text, *parts)
+
+
+def _code(text: str) -> Markup:
+    return element("code", text)
 
 
 def chosen_tiles_section(chosen: list[ChosenTile]) -> Markup:

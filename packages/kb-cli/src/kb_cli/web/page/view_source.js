@@ -17,7 +17,7 @@ export async function show(place, page) {
             h("thead", null, h("tr", null, ["", "share", "on the path", "in flight", "blocks", "line", "source"].map((each, at) =>
                 h("th", {scope: "col", class: at === 4 || at === 6 ? "text" : "number"}, each)))), h("tbody", null, rows))),
         others.length ? [h("h2", null, "Elsewhere"), h("div", {class: "scroll"}, h("table", {class: "listing"}, h("tbody", null,
-            others.map((each) => row(each.line ? "" : "work of no line", each.line || "-", each, found, page)))))] : null);
+            others.map((each) => row(each.line ? each.text : "work of no line", each.line || "-", each, found, page)))))] : null);
     document.getElementById("view").addEventListener("shown", () =>
         (place.querySelector("tr.chosen") ?? place.querySelector("tr.dear"))?.scrollIntoView({block: "center"}), {once: true});
 }
