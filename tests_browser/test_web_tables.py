@@ -1,11 +1,12 @@
-"""Tables on the page of `kb web`: they sort, they are searched, and they say what does not fit the window."""
+"""Tables, stalls and source on the page of `kb web`: they sort, are searched, fold what is alike, fit the window."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-from web_page import Shown, new_run, run_kb, served
+from web_page import GEMM, Shown, new_run, run_kb, served
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "triton" / "layer_norm.py"
 LATENCY = 3
@@ -15,7 +16,8 @@ LATENCY = 3
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs of a benchmark, one of another, and a script of several kernels."""
     out = tmp_path_factory.mktemp("runs")
-    for size in ("64", "200", "16"):
+    new_run(out, *GEMM)  # M=200, with tiles that wait
+    for size in ("64", "16"):
         new_run(out, "gemm", "-p", f"M={size}", "-p", "N=64", "-p", "K=64")
     new_run(out, "softmax", "-p", "M=32", "-p", "N=64")
     run_kb("exec", "--out", out, SCRIPT)
@@ -149,3 +151,64 @@ def test_values_are_ordered_with_their_units(shown: Shown) -> None:
     times = [868.265e-9, 1.237e-6, 0.04, 2]
     rest = [796_700, 1_180_000, 524_288, 61.8, -3.1, 620e-9, 1024, 0, None, None]
     assert found == [pytest.approx(each) if each is not None else None for each in (*times, *rest)]
+
+
+def test_waits_that_are_alike_are_one_row_that_unfolds(shown: Shown, folder: Path) -> None:
+    gemms = {json.loads((each / "run.json").read_text())["params"]["M"]: each for each in folder.glob("gemm-*")}
+    run = gemms[200]
+    shown.go(view="stalls", run=shown.id(run))
+    shown.until("document.querySelector('button.fold')")
+    rows = shown.page.locator("section").last.locator("tbody > tr:not(.part)")
+    texts = rows.all_inner_texts()
+    assert len(set(texts)) == len(texts), "no two rows say the same"
+    assert any("8 PEs" in text for text in texts)
+    fold = shown.page.locator("button.fold").first
+    assert shown.page.locator("tr.part:visible").count() == 0
+    fold.press("Enter")
+    assert fold.get_attribute("aria-expanded") == "true"
+    members = shown.page.locator("tr.part:visible")
+    assert members.count() == 1
+    assert members.locator("tbody tr").count() >= 1
+    shown.keep("stalls-unfolded")
+    shown.page.get_by_role("button", name="tiles", exact=True).last.click()
+    after = (
+        "document.querySelector('button.fold[aria-expanded=true]').closest('tr').nextSibling.classList.contains('part')"
+    )
+    assert shown.page.evaluate(after), "what is unfolded stays below its row"
+
+
+def test_source_is_coloured_and_begins_at_the_left(shown: Shown, folder: Path) -> None:
+    run = next(folder.glob("gemm-*"))
+    shown.go(view="source", run=shown.id(run))
+    shown.until("document.querySelector('td.code')")
+    listing = "[...document.querySelectorAll('.listing td.code')]"
+    text = shown.page.evaluate(f"{listing}.map((each) => each.textContent).join('\\n')")
+    assert text == (run / "bench.py").read_text()
+    found = set(shown.page.evaluate("[...document.querySelectorAll('td.code span')].map((each) => each.className)"))
+    assert found == {"keyword", "text", "number", "comment", "name", "call", "mark"} & found
+    assert {"keyword", "text", "number", "name", "call"} <= found
+    box = "document.querySelector('main .scroll')"
+    assert shown.page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth"), "a line of code is not cut at 1400 pixels"
+    assert shown.page.evaluate("document.querySelector('td.code').getBoundingClientRect().left") < 320
+    assert "pe_gemm" in shown.page.locator("tr.costs").first.inner_text()
+
+
+def test_pieces_of_python_give_the_text_again(shown: Shown) -> None:
+    lines_of_source = [
+        "@x.y",
+        'def f(a):  # c "q"',
+        '    """doc',
+        "  # no",
+        '"""',
+        "    s = f\"a{b}\" + 'it\\'s'",
+        '    return tl.load(1.5e-3) """open',
+        "end",
+    ]
+    source = "\n".join(lines_of_source)
+    ask = "async (text) => (await import('/python_text.js')).pieces(text)"
+    lines = shown.page.evaluate(ask, source)
+    assert "\n".join("".join(text for _, text in line) for line in lines) == source
+    kinds = {text.strip(): kind for line in lines for kind, text in line if text.strip()}
+    wanted = {"@x.y": "mark", "def": "keyword", "f": "name", '# c "q"': "comment", "# no": "text", "load": "call"}
+    wanted |= {"'it\\'s'": "text", "1.5e-3": "number", '"""open': "text", "end": "text", "a": ""}
+    assert {text: kinds[text] for text in wanted} == wanted

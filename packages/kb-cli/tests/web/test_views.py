@@ -119,13 +119,41 @@ def test_the_matrix_has_all_time_of_all_tiles(ask: Any, log: OpLog) -> None:
     spent = sum(ps for row in found["rows"] for reason, ps in row["ps"].items() if reason not in before)
     assert spent == int((log.ops["t_out_ps"] - log.ops["t_ready_ps"]).sum())
     assert sum(row["tiles"] for row in found["rows"]) == found["tiles"] == log.n_ops
-    waits = [each["ps"] for each in found["worst"]]
-    assert waits == sorted(waits, reverse=True)
     longest = max(int(log.ops[name].max()) for name in log.ops.dtype.names if name.startswith("wait_"))
-    assert max(waits) >= longest
-    by_memory = [each for each in found["worst"] if each["reason"] == "memory"]
+    assert max(each["ps"] for each in waits_of(found)) >= longest
+    by_memory = [each for each in waits_of(found) if each["reason"] == "memory"]
     assert {each["via"] for each in by_memory} <= {"memory"}
     assert all(each["holder"] is not None for each in by_memory)
+
+
+def waits_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The single waits of all groups of *found*."""
+    return [wait for group in found["groups"] for wait in group["waits"]]
+
+
+def test_waits_that_are_alike_are_one_group_with_their_sum(ask: Any, log: OpLog) -> None:
+    found = ask("stalls").json
+    spent = sum(ps for row in found["rows"] for reason, ps in row["ps"].items() if reason != "service")
+    assert found["waited_ps"] == spent == sum(group["ps"] for group in found["groups"])
+    assert found["of_groups"] == len(found["groups"])
+    sums = [group["ps"] for group in found["groups"]]
+    assert sums == sorted(sums, reverse=True)
+    keys = [(group["block"], group["stage"], group["line"], group["reason"]) for group in found["groups"]]
+    assert len(set(keys)) == len(keys)
+    names, stages = np.array(log.strings)[log.ops["component"]], np.array(log.strings)[log.ops["name"]]
+    waited = log.ops["wait_channel_ps"]
+    for group in found["groups"]:
+        waits = [each["ps"] for each in group["waits"]]
+        assert waits == sorted(waits, reverse=True)
+        assert {each["component"].rpartition(".")[2] for each in group["waits"]} == {group["block"]}
+        if group["reason"] != "channel":
+            continue
+        mine = np.char.endswith(names, f".{group['block']}") & (stages == group["stage"]) & (waited > 0)
+        assert (group["tiles"], group["ps"]) == (int(mine.sum()), int(waited[mine].sum()))
+        by_pe = {name: waited[mine & (names == name)] for name in np.unique(names[mine])}
+        assert group["pes"] == len(by_pe)
+        assert group["most_ps"] == max(int(each.sum()) for each in by_pe.values())
+        assert group["alike"] == (len({(len(each), int(each.sum())) for each in by_pe.values()}) == 1)
 
 
 def test_waits_for_tile_buffers_come_from_the_table_of_dispatches(ask: Any, runs: list[Path]) -> None:
@@ -136,7 +164,7 @@ def test_waits_for_tile_buffers_come_from_the_table_of_dispatches(ask: Any, runs
     assert max(waited.values()) > 0
     found = ask("stalls", run=3).json
     assert sum(row["ps"].get("tile_buffer", 0) for row in found["rows"]) == sum(waited.values())
-    mine = [each for each in found["worst"] if each["reason"] == "tile_buffer"]
+    mine = [each for each in waits_of(found) if each["reason"] == "tile_buffer"]
     assert mine
     for each in mine:
         assert (each["ps"], each["t_ps"]) == (waited[each["op"]], ready[each["op"]])
@@ -153,7 +181,7 @@ def test_stalls_of_one_pe_line_and_window(ask: Any, log: OpLog) -> None:
     there = (mine["t_out_ps"] >= t0) & (mine["t_ready_ps"] < t1)
     found = ask("stalls", pe="sip0.cube0.pe2", t0=t0, t1=t1).json
     assert found["tiles"] == int(there.sum())
-    assert {each["component"].rpartition(".")[0] for each in found["worst"]} <= {"sip0.cube0.pe2"}
+    assert {each["component"].rpartition(".")[0] for each in waits_of(found)} <= {"sip0.cube0.pe2"}
     (line,) = found["lines"]
     assert ask("stalls", line=line).json["tiles"] == log.n_ops
     assert ask("stalls", line="x.py:1").text == "line: got 'x.py:1', needs one that has records in the log\n"

@@ -1,8 +1,8 @@
-"""Waits of tiles: by block and reason, and the longest ones with the ops that caused them."""
+"""Waits of tiles: by block and reason, and single ones with the ops that caused them."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from kb_dataexec import OpLog
 from kb_dataexec.analysis import Moment, all_transfers, service_parts
 from kb_messages import WaitReason
 
-WORST: Final = 100
 SERVICE, QUEUE_FULL, MEMORY, SHARED = "service", "queue_full", "memory", "shared_links"
 TILE_BUFFER, FETCH_ORDER = BEFORE = ("tile_buffer", "fetch_order")
 """Reasons for which a tile came late to its first block. All other waits are of tiles that are there."""
@@ -57,12 +56,15 @@ class WaitColumn(NamedTuple):
 
 
 class Stalls:
-    """The waits of all tiles of *timeline*, in columns, queried for any part of them."""
+    """The waits of all tiles of *timeline*, in columns, queried for any part of them.
+
+    `component`, `stage` and `line` have numbers of `strings`, for each row of the log's ops.
+    """
 
     def __init__(self, timeline: RunTimeline) -> None:
         self._timeline, log = timeline, timeline.log
-        ops = log.ops
-        self._component, self._stage, self._line = (ops[name].copy() for name in ("component", "name", "line"))
+        ops, self.strings = log.ops, log.strings
+        self.component, self.stage, self.line = (ops[name].copy() for name in ("component", "name", "line"))
         self._ready, self._out = ops["t_ready_ps"].copy(), ops["t_out_ps"].copy()
         self.columns = [
             WaitColumn(reason.name.lower(), ops[f"wait_{reason.name.lower()}_ps"].copy(), "start")
@@ -80,11 +82,11 @@ class Stalls:
         them.
         """
         strings = self._timeline.log.strings
-        found = np.ones(len(self._line), np.bool_)
+        found = np.ones(len(self.line), np.bool_)
         if pe is not None:
-            found &= np.array([text.startswith(f"{pe}.") for text in strings], np.bool_)[self._component]
+            found &= np.array([text.startswith(f"{pe}.") for text in strings], np.bool_)[self.component]
         if line is not None:
-            found &= np.array([text == line for text in strings], np.bool_)[self._line]
+            found &= np.array([text == line for text in strings], np.bool_)[self.line]
         if window is not None:
             found &= (self._out >= window[0]) & (self._ready < window[1])
         return found
@@ -94,8 +96,8 @@ class Stalls:
         strings = self._timeline.log.strings
         kinds = {text: text.rpartition(".")[2] for text in strings}
         names = sorted(set(kinds.values()))
-        kind = np.array([names.index(kinds[text]) for text in strings], np.int64)[self._component[which]]
-        key = kind * len(strings) + self._stage[which]
+        kind = np.array([names.index(kinds[text]) for text in strings], np.int64)[self.component[which]]
+        key = kind * len(strings) + self.stage[which]
         keys, number = np.unique(key, return_inverse=True)
         tiles = np.bincount(number, minlength=len(keys)).tolist()
         sums = {each.reason: _sums(each.ps[which], number, len(keys)) for each in self.columns}
@@ -111,18 +113,8 @@ class Stalls:
         ]
         return sorted(found, key=lambda row: (row.ps.get(SERVICE, 0) - sum(row.ps.values()), row.block, row.stage))
 
-    def worst(self, which: npt.NDArray[np.bool_]) -> list[LongWait]:
-        """Returns the longest waits among the rows *which*, with their holders."""
-        mine = np.flatnonzero(which)
-        found: list[tuple[int, int, WaitColumn]] = []
-        for column in self.columns:
-            ps = column.ps[mine]
-            top = np.argsort(-ps, kind="stable")[:WORST] if len(ps) <= WORST else np.argpartition(-ps, WORST)[:WORST]
-            found += [(int(ps[at]), int(mine[at]), column) for at in top.tolist() if ps[at] > 0]
-        found.sort(key=lambda each: (-each[0], each[1], each[2].reason))
-        return [self._wait(*each) for each in found[:WORST]]
-
-    def _wait(self, ps: int, row: int, column: WaitColumn) -> LongWait:
+    def wait(self, ps: int, row: int, column: WaitColumn) -> LongWait:
+        """Returns the wait of *ps* picoseconds of the op in *row*, for the reason of *column*, with its holder."""
         log = self._timeline.log
         op, strings = log.ops[row], log.strings
         via, holder = self._holder(int(op["op_id"]), column)

@@ -1,4 +1,4 @@
-"""The view of stalls: the waits of tiles by reason, and the longest ones."""
+"""The view of stalls: the waits of tiles by reason, and groups of waits that are alike."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from kb_cli.trace.arrange import is_pe
 from kb_cli.web.answer import WebAnswer, json_answer
 from kb_cli.web.answers.timeline import times
 from kb_cli.web.run_timeline import OPS
-from kb_cli.web.stall_tables import LongWait, StallRow
+from kb_cli.web.stall_groups import StallGroup, stall_groups
+from kb_cli.web.stall_tables import StallRow
 from kb_cli.web.web_request import WebRequest
 from kb_messages import KbError
 
 
 class WebStalls(Struct, frozen=True, kw_only=True):
-    """The waits of `tiles` stages of tiles. `reasons` has the columns. `pes` and `lines` are the choices of the
-    reader.
+    """The waits of `tiles` stages of tiles. `reasons` has the columns. `groups` are those with the most time of
+    `of_groups`, whose waits take `waited_ps`. `pes` and `lines` are the choices of the reader.
     """
 
     tiles: int
     reasons: list[str]
     rows: list[StallRow]
-    worst: list[LongWait]
+    groups: list[StallGroup]
+    of_groups: int
+    waited_ps: int
     pes: list[str]
     lines: list[str]
     notes: list[str]
@@ -40,14 +43,16 @@ def stalls(asked: WebRequest) -> WebAnswer:
     window = times(asked) if "t0" in asked.fields or "t1" in asked.fields else None
     found = run.stalls
     which = found.which(asked.fields.get("pe"), asked.fields.get("line"), window)
-    rows = found.rows(which)
+    rows, groups = found.rows(which), stall_groups(found, which)
     used = {reason for row in rows for reason in row.ps}
     return json_answer(
         WebStalls(
             tiles=int(which.sum()),
             reasons=[each.reason for each in found.columns if each.reason in used],
             rows=rows,
-            worst=found.worst(which),
+            groups=groups.groups,
+            of_groups=groups.of,
+            waited_ps=groups.ps,
             pes=pes,
             lines=lines,
             notes=timeline.notes,

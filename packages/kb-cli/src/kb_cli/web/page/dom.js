@@ -39,13 +39,14 @@ export function bar(...parts) {
 }
 
 // A table that sorts by each column that has a name. The first `text` columns and those of `wide` have texts, the others
-// numbers. A row is a list of cells, or has attributes beside its `cells`; a cell that is a td stays as it is. `sort` is
+// numbers. A row is a list of cells, or has attributes beside its `cells`; a row or a cell that is an element stays as it is. `sort` is
 // that of `sortable`.
 export function table(headers, rows, {text = 1, wide = [], caption, kind: given, sort} = {}) {
     const kind = (at) => (at < text || wide.includes(at) ? "text" : "number");
     const found = h("table", {class: given},
         h("thead", null, h("tr", null, headers.map((each, at) => h("th", {class: kind(at), scope: "col"}, each)))),
         h("tbody", null, rows.map((row) => {
+            if (row instanceof HTMLTableRowElement) return row;
             const {cells, ...attributes} = Array.isArray(row) ? {cells: row} : row;
             return h("tr", attributes, cells.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h("td", {class: kind(at)}, cell))));
         })));

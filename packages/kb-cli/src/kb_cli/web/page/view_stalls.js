@@ -1,7 +1,7 @@
 // Who waited for what, and for whom.
 
 import {json} from "/api.js";
-import {h, heated, heatKey, note, put, section} from "/dom.js";
+import {bar, h, heated, heatKey, note, put, section, table} from "/dom.js";
 import {count, duration, exact, percent} from "/format.js";
 import {REASONS, via} from "/words.js";
 
@@ -16,7 +16,7 @@ export async function show(place, page) {
             t0 === undefined ? h("span", {class: "soft"}, "the whole run; zoom the timeline to choose a window")
                 : h("span", {class: "chip"}, `${exact(t0)} to ${exact(t1)}`,
                     h("button", {title: "the whole run", "aria-label": "show the whole run", onclick: () => page.go({t0: null, t1: null})}, "×"))),
-        found.notes.map(note), matrix(found), worst(found, page));
+        found.notes.map(note), matrix(found), groups(found, page));
 }
 
 function matrix({rows, reasons, tiles}) {
@@ -30,25 +30,56 @@ function matrix({rows, reasons, tiles}) {
         return found;
     };
     return section("Time of tiles", `Over ${count(tiles)} stages of tiles that were there in the window, whole. Tiles wait side by side, so this adds up to more than the run. Waits for tile buffers and for fetches before are over when a tile comes to its first block.`,
-        heatKey("0", duration(most / 4), `${duration(most)}; long waits are hot`), h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "waits by block and reason"}, h("table", {class: "matrix"},
-            h("thead", null, h("tr", null, ["block", "stage", "tiles", REASONS.service, ...reasons.map((each) => REASONS[each])].map((each, at) =>
-                h("th", {scope: "col", class: at < 2 ? "text" : "number"}, each)))),
-            h("tbody", null, rows.map((row) => h("tr", null, h("td", {class: "text"}, row.block), h("td", {class: "text"}, row.stage),
-                h("td", {class: "number"}, count(row.tiles)), h("td", {class: "number soft"}, duration(row.ps.service ?? 0)), reasons.map((each) => cell(row, each))))))));
+        heatKey("0", duration(most / 4), `${duration(most)}; long waits are hot`), table(["block", "stage", "tiles", REASONS.service, ...reasons.map((each) => REASONS[each])], rows.map((row) =>
+            [row.block, row.stage, count(row.tiles), h("td", {class: "number soft"}, duration(row.ps.service ?? 0)), ...reasons.map((each) => cell(row, each))]),
+        {text: 2, kind: "matrix", caption: "waits by block and reason"}));
 }
 
-function worst({worst: waits}, page) {
-    if (!waits.length) return section("The longest waits", "Nothing waited.");
+// Waits that are alike have one row. A button unfolds the longest of them.
+function groups({groups: found, of_groups: of, waited_ps: waited}, page) {
+    if (!found.length) return section("What tiles waited for", "Nothing waited.");
+    const rows = found.flatMap((each) => {
+        const members = h("tr", {class: "part", hidden: true}, h("td", {colspan: 10}, longest(each, page)));
+        const fold = h("button", {type: "button", class: "fold", "aria-expanded": "false", title: "the longest of these waits", onclick: () => {
+            members.hidden = !members.hidden;
+            fold.setAttribute("aria-expanded", String(!members.hidden));
+        }}, each.block);
+        return [[fold, each.stage, each.line ? h("a", {href: page.link({line: each.line})}, each.line) : "-", REASONS[each.reason], heldUp(each),
+            count(each.tiles), bar(["path", each.ps / found[0].ps]), duration(each.ps), duration(each.waits[0].ps), pes(each, page)], members];
+    });
+    return section("What tiles waited for", `${duration(waited)} of waiting in ${count(of)} ${of === 1 ? "group" : "groups"} of waits that are alike: one block, stage, line and reason, on any PE.${of > found.length ? ` The ${found.length} with the most time are shown.` : ""}`,
+        table(["block", "stage", "line", "because", "held up by", "tiles", "", "waited in all", "longest", "PEs"], rows, {text: 5, wide: [6, 9], caption: "groups of waits"}));
+}
+
+// Who held up the longest waits of a group. Waits of one group mostly have one answer.
+function heldUp({waits, line}) {
+    const texts = [...new Set(waits.map((each) => holder(each, line)))];
+    return texts.length < 3 ? texts.join("; ") : `${texts[0]}; ${texts.length - 1} others`;
+}
+
+function holder({component, holder_at: at, holder_line: of, via: edge}, line) {
+    if (!at) return edge ? via(edge) : "-";
+    const [place, what] = [at.slice(0, at.lastIndexOf(".")), at.slice(at.lastIndexOf(".") + 1)];
+    const where = component.startsWith(`${place}.`) ? "the same PE" : "another PE";
+    return `${what} of ${where}${of && of !== line ? `, ${of}` : ""}`;
+}
+
+function pes({pes: number, alike, most_pe: most, most_ps: ps}, page) {
+    if (!number) return "-";
+    if (number > 1 && alike) return `${count(number)} PEs, alike`;
+    const link = h("a", {href: page.link({pe: most})}, most);
+    return number > 1 ? h("div", {class: "wrap"}, `${count(number)} PEs, most `, link, ` ${duration(ps)}`) : link;
+}
+
+function longest({waits, tiles, pes: number, alike, most_pe: pe}, page) {
     const why = (op, text) => h("a", {href: page.link({view: "why", op})}, text);
-    const rows = waits.map((each) => h("tr", null,
-        h("td", {class: "number"}, duration(each.ps)),
-        h("td", {class: "number"}, h("a", {href: page.link({view: "timeline", op: each.op, t0: Math.max(each.t_ps - each.ps * 2, 0), t1: each.t_ps + each.ps}), title: "in the timeline"}, exact(each.t_ps))),
-        h("td", {class: "text"}, why(each.op, `${each.component}: ${each.stage}`)),
-        h("td", {class: "text"}, each.line || "-"),
-        h("td", {class: "text"}, REASONS[each.reason]),
-        h("td", {class: "text"}, each.holder === null ? each.via ? via(each.via) : "-" : [`${via(each.via)}: `, why(each.holder, each.holder_at), ` ${each.holder_line}`])));
-    return section("The longest waits", `The ${waits.length} longest waits of single tiles, with what they waited for.`,
-        h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "longest waits"}, h("table", null,
-            h("thead", null, h("tr", null, ["waited", "until", "tile at", "line", "because", "held up by"].map((each, at) =>
-                h("th", {scope: "col", class: at < 2 ? "number" : "text"}, each)))), h("tbody", null, rows))));
+    const rows = waits.map((each) => [
+        why(each.op, `${each.component}: ${each.stage}`), duration(each.ps),
+        h("a", {href: page.link({view: "timeline", op: each.op, t0: Math.max(each.t_ps - each.ps * 2, 0), t1: each.t_ps + each.ps}), title: "in the timeline"}, exact(each.t_ps)),
+        each.holder === null ? each.via ? via(each.via) : "-" : [why(each.holder, each.holder_at), ` ${each.holder_line}`]]);
+    const isForAll = alike && number > 1;
+    const [of, where] = isForAll ? [tiles / number, ` of ${pe}, which stands for all ${count(number)} PEs`] : [tiles, ""];
+    const said = of > waits.length ? `The longest ${count(waits.length)} of ${count(of)} waits${where}.` : where ? `The waits${where}.` : "";
+    return [said ? h("p", {class: "soft"}, said) : "",
+        table(["tile", "waited", "until", "held up by"], rows, {text: 1, wide: [3], caption: "the longest waits of the group"})];
 }
