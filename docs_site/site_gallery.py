@@ -79,10 +79,12 @@ CHAPTERS: dict[str, list[Shown]] = {
     "Questions": [
         Shown(
             "What would twice the bandwidth of HBM gain?",
-            "The run is repeated on its chip with another value, and both are compared.",
-            ["kb run decode_gemv -p N=2048 -p K=2048", "kb whatif RUN --set '$.cube.nodes.hbm.bw_gbs=204.8'"],
-            {},
-            prints=1,
+            "The run is repeated on its chip with another value. What HBM gains here, the links lose.",
+            [
+                "kb run decode_gemv -p N=2048 -p K=2048",
+                "kb whatif RUN --set '$.cube.nodes.hbm.bw_gbs=204.8' -o whatif.svg",
+            ],
+            {"whatif.svg": "the latency before, measured and at best, and the blocks whose time changed"},
         ),
         Shown(
             "What does halving the TCM do?",

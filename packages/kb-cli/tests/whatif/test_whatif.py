@@ -222,3 +222,12 @@ def test_prints_of_a_kernel_do_not_mix_with_the_json(invoke: Invoke, bench_file:
     done = invoke("report", folder, "--levers", "1", "--json")
     assert json.loads(done.stdout)["levers"]
     assert "pending" not in done.stderr
+
+
+def test_the_answer_is_written_as_a_picture_and_no_other_file(invoke: Invoke, folder: Path) -> None:
+    done = invoke("whatif", folder, "--set", f"{CLOCK}=2", "-o", "answer.svg")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.endswith("answer.svg: the answer as a picture\n")
+    assert Path("answer.svg").read_text().startswith("<svg ")
+    done = invoke("whatif", folder, "--set", f"{CLOCK}=2", "-o", "answer.png")
+    assert (done.exit_code, done.stderr) == (2, "error: -o: got .png, needs .svg\n")

@@ -199,6 +199,6 @@ WORDS: Final[Mapping[str, CommandWords]] = {
     ),
     "verify": CommandWords((Kind.RUN,), _flags("--json", "--debug", "--sanitize")),
     "web": CommandWords((Kind.FOLDER,), {"--sweeps": Kind.FOLDER, "--port": Kind.TEXT, **_flags("--no-open")}),
-    "whatif": CommandWords((Kind.RUN,), {"--set": Kind.TEXT, **_flags("--json")}),
+    "whatif": CommandWords((Kind.RUN,), {"--set": Kind.TEXT, "-o": Kind.FILE, **_flags("--json")}),
 }
 """By command; a command of a group has both names."""

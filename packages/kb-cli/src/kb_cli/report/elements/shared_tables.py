@@ -75,10 +75,9 @@ ROOFS_TEXT: Final = (
 def roof_cells(roofs: Sequence[Roof], latency_ps: int) -> Iterator[tuple[str, ...]]:
     """Yields the texts of each of *roofs* that is no less than the smallest share with a row of its own."""
     shown = [each for each in roofs if each.least_ps is None or _is_shown(each.least_ps, latency_ps)]
-    evenly, least = (
-        durations([getattr(each, name) or 0 for each in shown if each.least_ps is not None])
-        for name in ("even_ps", "least_ps")
-    )
+    known = [each for each in shown if each.least_ps is not None]
+    times = durations([ps or 0 for each in known for ps in (each.even_ps, each.least_ps)])
+    evenly, least = times[::2], times[1::2]
     at = count()
     for each in shown:
         name = ROOFS.get(each.kind, each.kind)

@@ -18,6 +18,8 @@ from kb_cli.terminal.units import bandwidth, quantity
 
 _HEIGHT: Final = 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 96, WIDTH - 10, 30, _HEIGHT - 44
+_DASH: Final = 20
+"""The room for a piece of a slope before its label, in pixels."""
 _MOST_DECADES: Final = 12
 _MOST_MARKS: Final = 400
 """The most points with marks, those with the most time. More would be a blot."""
@@ -100,6 +102,8 @@ class _Drawing:
             size = {"width": round(box.right - box.left, 1), "height": round(box.bottom - box.top, 1)}
             parts.append(element("rect", class_="page", x=round(box.left, 1), y=round(box.top, 1), **size))
             parts.append(text(label.text, label.x, label.y, style=""))
+            if label.dash:
+                parts.append(line(label.x - _DASH, label.y - 4, label.x - 5, label.y - 4, label.dash))
         return [*parts, *key]
 
     def _axes(self) -> Iterator[Markup]:
@@ -157,10 +161,10 @@ class _Drawing:
             wide = width(said)
             along = [0.66 + sign * step / 60 for step in range(20) for sign in (1, -1)]
             points = [(each.x1 + at * (each.x2 - each.x1), each.y1 + at * (each.y2 - each.y1)) for at in along]
-            places = (place for x, y in points for place in ((x - wide - 4, y - 5), (x + 8, y + 14)))
-            found = self._places.first_free(said, places)
+            places = (place for x, y in points for place in ((x - wide - 4, y - 5), (x + 8 + _DASH, y + 14)))
+            found = self._places.first_free(said, places, _DASH)
             if found is not None:
-                yield found
+                yield found._replace(dash=f"slope {space}")
 
     def _mark_labels(self) -> Iterator[PlacedLabel]:
         """Yields a label for each point, beside the first of its marks that has room."""

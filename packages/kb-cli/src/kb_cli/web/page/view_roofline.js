@@ -21,5 +21,5 @@ export async function show(place, page) {
             ...chart.peaks.map((each) => [`GEMM ${each.dtypes.join(", ")}`, quantity(each.flops, "FLOP/s")]),
             ...(chart.math_flops === null ? [] : [["math units", quantity(chart.math_flops, "FLOP/s")]]),
             ...Object.entries(chart.bandwidth_gbs).filter(([space]) => spaces[space]).map(([space, gbs]) => [spaces[space] ?? space, quantity(gbs * 1e9, "B/s")])]),
-        roofs.length ? table(roof_headers, roofs) : "");
+        roofs.length ? table(roof_headers, roofs, {wide: [5]}) : "");
 }

@@ -68,13 +68,17 @@ class Segment(NamedTuple):
 
 
 class PlacedLabel(NamedTuple):
-    """A text whose baseline begins at (*x*, *y*), the *box* around it, and the line that leads to its mark, if any."""
+    """A text whose baseline begins at (*x*, *y*), the *box* around it, and the line that leads to its mark, if any.
+
+    *dash* is the style of a short line before the text, "" for none.
+    """
 
     text: str
     x: float
     y: float
     box: Box
     leader: Segment | None = None
+    dash: str = ""
 
 
 class LabelPlaces:
@@ -93,10 +97,13 @@ class LabelPlaces:
             else:
                 self._lines.append(each)
 
-    def first_free(self, text: str, places: Iterable[tuple[float, float]]) -> PlacedLabel | None:
-        """Returns *text* at the first of *places*, (left, baseline), that is free, and takes it; None if none is."""
+    def first_free(self, text: str, places: Iterable[tuple[float, float]], before: float = 0.0) -> PlacedLabel | None:
+        """Returns *text* at the first of *places*, (left, baseline), that is free, and takes it; None if none is.
+
+        *before* is the room to the left of the text that the label takes, too, in pixels.
+        """
         for x, y in places:
-            box = _around(text, x, y)
+            box = _around(text, x, y)._replace(left=x - 2 - before)
             if self._is_free(box):
                 self._boxes.append(box)
                 return PlacedLabel(text, x, y, box)
