@@ -30,6 +30,10 @@ def test_a_configuration_runs_and_its_folder_repeats_the_run(tmp_path: Path) -> 
     assert kept["params"]["batch"] == 3
     again = kernbench.run(kb_models.model(TINY), chip="one_cube", batch=3, context=20)
     assert again.latency_ps == ran.latency_ps
+    cell = again._repr_html_()
+    assert len(cell) < 100_000
+    titles = ("<h2>Ops</h2>", "<h2>The model</h2>", "<h2>Where the time went</h2>", "<summary>kinds of ops</summary>")
+    assert [each for each in titles if each not in cell] == []
 
 
 def test_a_file_and_a_content_are_one_model(tmp_path: Path) -> None:

@@ -96,8 +96,3 @@ def test_lines_that_are_not_shown_share_a_row() -> None:
     rows = lines_of(r)
     assert [name for name, *_ in rows][8:] == ["4 other lines"]
     assert sum(ps for _, ps, _ in rows) == r.latency_ps
-
-
-def test_the_short_text_says_how_many_pes_worked() -> None:
-    r = kb.run(several, X, kb.empty(X.shape, "f32"), pes=[0, 1], compute=False)
-    assert re.fullmatch(r"<several on one_cube: [\d.]+ us, 2 of 8 PEs>", repr(r))

@@ -99,6 +99,18 @@ def test_texts_are_escaped(run: kb.KernelRun) -> None:
     assert "img" not in found.tags
 
 
+def test_a_run_of_a_thousand_lines_has_a_small_cell(run: kb.KernelRun) -> None:
+    report = report_of(run)
+    numbers = range(1000)
+    lines = [replace(report.lines[0], line=f"kernel.py:{number}", text="x" * 200) for number in numbers]
+    (point,) = [each for each in report.roofline.points if each.line]
+    points = [replace(point, line=f"kernel.py:{number}", flops=1000 + number) for number in numbers]
+    path = [replace(report.path[0], what=f"work {number}") for number in numbers]
+    found = checked(replace(report, lines=lines, path=path, roofline=replace(report.roofline, points=points)))
+    assert "992 other lines" in found.text
+    assert "1,000 marks are too many for a cell" in found.text
+
+
 def test_the_style_reaches_nothing_outside_and_follows_the_theme(run: kb.KernelRun) -> None:
     sheet = checked(run).style
     assert sheet == Checked(in_cell()).style, "every cell has one style, so two agree"

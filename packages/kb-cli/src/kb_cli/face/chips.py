@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kb_cli.benchmark import bundled
+from kb_engine.program import authors_traceback
 from kb_messages import TopologyError
 from kb_topology import Topology, load_topology, loads_topology, parse_path, with_values
 
@@ -18,8 +19,16 @@ def chip(named: Chip, values: Mapping[str, object] | None = None) -> Topology:
 
     With *values*, it is that chip with other values at their places in its file, such as `{"$.cube.nodes.hbm.bw_gbs":
     204.8}`, as `kb whatif --set` takes them. Raises TopologyError for an unknown name, a file that is no chip,
-    arguments of other types, and a place that no chip has. The run refuses a value that a block does not take.
+    arguments of other types, and a place that no chip has. The run refuses a value that a block does not take. Their
+    tracebacks have the frames of the author's files alone.
     """
+    try:
+        return _chip(named, values)
+    except TopologyError as error:
+        raise error.with_traceback(authors_traceback(error)) from None
+
+
+def _chip(named: Chip, values: Mapping[str, object] | None) -> Topology:
     if not isinstance(named, str | os.PathLike | Topology):
         raise TopologyError("chip", repr(named), "a bundled name, the path of a YAML file, or a Topology")
     if values is not None and not isinstance(values, Mapping):

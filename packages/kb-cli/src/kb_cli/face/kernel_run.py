@@ -247,13 +247,22 @@ class KernelRun:
         of_lines = [(each.line, each.ps) for each in self.lines if each.line]
         shown, others = of_lines[:_SHOWN], of_lines[_SHOWN:]
         rest_ps = self.latency_ps - sum(ps for _, ps in of_lines)
-        rows = [*shown, (f"{len(others)} other lines", sum(ps for _, ps in others)), ("no line", rest_ps)]
+        rows = [
+            *shown,
+            (f"{len(others)} other line{'s' * (len(others) != 1)}", sum(ps for _, ps in others)),
+            ("no line", rest_ps),
+        ]
         return [(name, ps, ps / self.latency_ps) for name, ps in rows if ps]
 
     def _op_rows(self, ops: list[OpResult]) -> list[tuple[str, int, float]]:
         dear = sorted(ops, key=lambda op: -op.latency_ps)
         rows = [(op.name, op.latency_ps) for op in dear[:_SHOWN]]
-        rows.append((f"{len(dear) - _SHOWN} other ops", sum(op.latency_ps for op in dear[_SHOWN:])))
+        rows.append(
+            (
+                f"{len(dear) - _SHOWN} other op{'s' * (len(dear) != _SHOWN + 1)}",
+                sum(op.latency_ps for op in dear[_SHOWN:]),
+            )
+        )
         return [(name, ps, ps / self.latency_ps) for name, ps in rows if ps]
 
 

@@ -23,6 +23,9 @@ _LINES: Final = 8
 _MOST_SOURCE: Final = 64
 """The most characters of a line of source; reports have the whole."""
 _OPS: Final = 10
+_ROWS: Final = 24
+_MOST_NBYTES: Final = 50_000
+"""The most bytes of the roofline. With the style and all tables, a cell then has less than 100 kB."""
 _OPEN: Final = ("Ops", "The model")
 """The tables of ops that are open; a click opens the others."""
 
@@ -48,15 +51,20 @@ def run_cell(report: TimeReport) -> Iterator[Markup]:
     yield from (element("p", each, class_="note") for each in report.notes)
     ops = cell_tables(report.workload_ops, report.model, report.whole_ps, _OPS)
     for each in ops:
-        rows = table(each.headers, each.rows, wide=each.wide)
-        yield section(each.title, "", rows) if each.title in _OPEN else _folded(each.title.lower(), rows)
+        rows = [table(each.headers, each.rows[:_ROWS], wide=each.wide)]
+        if len(each.rows) > _ROWS:
+            rows.append(element("p", f"{len(each.rows) - _ROWS:,} more rows: the report has all", class_="soft"))
+        yield section(each.title, "", *rows) if each.title in _OPEN else _folded(each.title.lower(), *rows)
     yield path_section(report)
     if not ops and any(each.line for each in report.lines):
         yield section("Lines", "", _lines(report))
     if isinstance(report.levers, list):
         yield levers_section(report.levers)
     picture = roofline_picture(report.roofline)
-    if picture is not None:
+    if picture is not None and len(picture) > _MOST_NBYTES:
+        n_marks = len(report.roofline.points)
+        yield section("Roofline", f"{n_marks:,} marks are too many for a cell; the report has the picture")
+    elif picture is not None:
         drawn = element("figure", picture)
         yield _folded("roofline", drawn) if ops else section("Roofline", "", drawn)
 
@@ -70,7 +78,9 @@ def _lines(report: TimeReport) -> Markup:
     shown, others = report.lines[:_LINES], report.lines[_LINES:]
     rows = [_row(each.line or "no line", each.share, each.ps, each.text) for each in shown if each.ps]
     if rest := sum(each.ps for each in others):
-        rows.append(_row(f"{len(others)} other lines", sum(each.share for each in others), rest, ""))
+        rows.append(
+            _row(f"{len(others)} other line{'s' * (len(others) != 1)}", sum(each.share for each in others), rest, "")
+        )
     return table(("line", "", "share", "time", "source"), rows, text=2, wide=(4,))
 
 
