@@ -123,8 +123,15 @@ def test_axes_go_to_cubes_and_the_batch_to_sips_where_that_fits() -> None:
     assert chosen(AXES, 4, 1, 1) == "heads=sip,kv_heads=sip,mlp=sip"
 
 
-@pytest.mark.parametrize(("held", "layout"), [(room(batch=1.2, all=1), OVER_ALL), (SMALL, f"{OVER_CUBES},batch=sip")])
-def test_a_decode_step_takes_the_layout_whose_fullest_slice_holds_least(held: Any, layout: str) -> None:
+@pytest.mark.parametrize(
+    ("held", "layout"),
+    [
+        (room(batch=1.01171875 + 2**-30, all=1), OVER_ALL),  # 12 MiB and a byte less for 6 blocks
+        (room(batch=1.01171875, all=1), f"{OVER_CUBES},batch=sip"),
+        (room(batch=1, all=1.5), f"{OVER_CUBES},batch=sip"),
+    ],
+)
+def test_a_decode_step_crosses_sips_where_slices_then_hold_much_less(held: Any, layout: str) -> None:
     assert chosen(AXES, 4, 16, 8, held, phase="decode") == layout
     assert chosen(AXES, 4, 16, 8, held, phase="prefill") == f"{OVER_CUBES},batch=sip"
 
