@@ -209,6 +209,17 @@ def test_the_front_is_joined_by_steps_that_go_level_to_the_dearer_point_and_then
     assert points == [(x1, 30.0), (x1, y1), (x2, y1), (x2, y2), (x3, y2), (x3, y3), (616.0, y3)]
 
 
+def test_points_of_the_front_say_what_they_are_and_how_fast() -> None:
+    """Each size needs a time of its own; 128x64 is the faster tile of each."""
+    axes = {"size": ["1 MiB", "2 MiB"], "tile": ["64x64", "128x64"], "rows": ["8"]}
+    times = {"1 MiB": 40, "2 MiB": 20}
+    said = texts(drawn(swept(axes, lambda p: 10**6 * times[p["size"]] // len(p["tile"]), ["more size"]), "front"))
+    assert {"128x64: 6.667 us", "128x64: 3.333 us"} <= set(said)
+    numbers = {"size": ["1 MiB", "2 MiB"], "rows": ["8", "9"]}
+    by_rows = swept(numbers, lambda p: times[p["size"]] * int(p["rows"]), ["more size"])
+    assert {"rows 8: 320 ps", "rows 8: 160 ps"} <= set(texts(drawn(by_rows, "front")))
+
+
 def test_costs_that_move_together_share_a_panel() -> None:
     axes = {"size": ["1 KiB", "2 KiB"]}
     alike = swept(

@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 
 from kb_cli.report.elements.page_elements import Markup, element
 from kb_cli.report.pictures.plots.labels import cut, fitting, width
+from kb_cli.report.pictures.plots.placed_labels import Box, Segment
 from kb_cli.report.pictures.plots.plot import WIDTH, Plot, line, mark, text
 from kb_cli.report.pictures.plots.scale import Scale, scale
 from kb_cli.report.pictures.plots.tick_text import binary_text, named, plain, time_text, value_text
+from kb_cli.report.pictures.sweep_front_labels import front_names
 from kb_cli.sweep.sweep import SweepResult
 from kb_cli.terminal.units import duration, listed
 
@@ -61,12 +63,20 @@ def _panel(result: SweepResult, alike: Sequence[int], top: float) -> Iterator[Ma
     yield from _head(frame, result.by)
     yield from _times(frame, result.by)
     yield from _costs(frame, result, alike, cost)
+    dots = [(frame.x.at(each), frame.y.at(ps)) for each, ps in zip(cost, time, strict=True)]
     others = sorted(set(range(len(cost))) - set(result.front))
     for at in others[:: 1 + len(others) // _MOST_MARKS]:
-        yield mark(frame.x.at(cost[at]), frame.y.at(time[at]), 3, "other", _said(result, at))
-    yield _steps(frame, [(cost[at], time[at]) for at in result.front], _is_less(result.costs[number]))
+        yield mark(*dots[at], 3, "other", _said(result, at))
+    steps = _steps(frame, [(cost[at], time[at]) for at in result.front], _is_less(result.costs[number]))
+    drawn = "L".join(f"{x:.1f} {y:.1f}" for x, y in steps)
+    yield element("path", d=f"M{drawn}", class_="front")
     for at in result.front:
-        yield mark(frame.x.at(cost[at]), frame.y.at(time[at]), 5, "best", _said(result, at))
+        yield mark(*dots[at], 5, "best", _said(result, at))
+    axes = [_axis_of(result.costs[each]) for each in alike]
+    rules = [Segment(frame.left, frame.y.at(value), WIDTH - _RIGHT, frame.y.at(value)) for value in frame.y.marks()]
+    pieces = [Segment(*begin, *end) for begin, end in pairwise(steps)]
+    within = Box(frame.left, frame.top - 4, WIDTH, frame.bottom)
+    yield from front_names(result, axes, dots, [*rules, *pieces], within)
 
 
 def _head(frame: _Frame, by: str) -> Iterator[Markup]:
@@ -95,8 +105,8 @@ def _costs(frame: _Frame, result: SweepResult, alike: Sequence[int], cost: Seque
     texts = list(marks.values())
     for value, place in zip(marks, places, strict=True):
         title = element("title", f"{axis} {marks[value]}")
-        ends = {"x1": round(place, 1), "x2": round(place, 1), "y1": frame.top, "y2": frame.bottom + 4}
-        yield element("line", title, class_="rule", **ends)
+        ends = {"x1": round(place, 1), "x2": round(place, 1), "y1": frame.bottom, "y2": frame.bottom + 5}
+        yield element("line", title, class_="first", **ends)
     middles = [min(place, WIDTH - width(said) / 2) for place, said in zip(places, texts, strict=True)]
     for at in fitting([width(said) for said in texts], middles, [0, len(texts) - 1]):
         yield text(texts[at], middles[at], frame.bottom + 18, "middle")
@@ -118,17 +128,17 @@ def _cost_marks(result: SweepResult, number: int, axis: str, cost: Sequence[floa
     }
 
 
-def _steps(frame: _Frame, front: Sequence[tuple[float, float]], less: bool) -> Markup:
-    """Returns the line of the least time at each cost: level up to the next dearer point, then down to its time."""
+def _steps(frame: _Frame, front: Sequence[tuple[float, float]], less: bool) -> list[tuple[float, float]]:
+    """Returns the least time at each cost, as corners: level up to the next dearer point, then down to its time."""
     ways: list[tuple[float, float]] = []
     for cost, time in sorted(front, key=lambda each: (-each[0] if less else each[0], each[1])):
         if not ways or time < ways[-1][1]:
             ways.append((cost, time))
     at = [(frame.x.at(cost), frame.y.at(time)) for cost, time in ways]
-    drawn = f"M{at[0][0]:.1f} {frame.top:.1f}L{at[0][0]:.1f} {at[0][1]:.1f}"
-    drawn += "".join(f"L{x:.1f} {before:.1f}L{x:.1f} {y:.1f}" for (_, before), (x, y) in pairwise(at))
-    end = frame.left if less else WIDTH - _RIGHT
-    return element("path", d=f"{drawn}L{end:.1f} {at[-1][1]:.1f}", class_="front")
+    corners = [(at[0][0], frame.top), at[0]]
+    for (_, before), (x, y) in pairwise(at):
+        corners += [(x, before), (x, y)]
+    return [*corners, (frame.left if less else float(WIDTH - _RIGHT), at[-1][1])]
 
 
 def _shown(result: SweepResult, number: int, cost: float) -> float:
