@@ -7,24 +7,24 @@ import pytest
 from running import Ran, check_ops, two_sips
 
 from kb_dataexec import StoreError
-from kb_engine import read_tensor
+from kb_engine import Host, read_tensor
 from kb_messages import BenchmarkError
 from kb_models.layout import Value
 from kb_models.models.builder import Builder
-from kb_models.ops import AllReduce, normal
+from kb_models.ops import AllReduce, ReduceScatter, normal
 from kb_models.ops.collective import blocks_of
 
 SMALL = two_sips()
 
 
-def summed(axis: str, rows: int, n: int):
-    """Builds the sum of partial sums, as many as *axis* has parts."""
+def summed(axis: str, rows: int, n: int, of: type = AllReduce):
+    """Builds the sum of partial sums, as many as *axis* has parts, by an op of class *of*."""
 
     def build(m: Builder) -> None:
         shape, axes = (m.mesh.ways(axis), rows, n), (axis, "batch", "")
         parts, content = m.mesh.parts(shape, axes), normal(shape, 1.0, m.dtype)
         x = Value(name="x", shape=shape, dtype=m.dtype, parts=parts, axes=axes, content=content)
-        m.add(AllReduce("sum", m.mesh, x))
+        m.add(of("sum", m.mesh, x, *(["tokens"] if of is ReduceScatter else [])))
 
     return build
 
@@ -43,6 +43,40 @@ def test_an_all_reduce_of_any_rows(layout: str, rows: int, n: int, dtype: str) -
     ran = check_ops(SMALL, layout, summed("mlp", rows, n), dtype)
     x, y = ran.workload._made[0].reads[0], ran.workload._made[0].writes[0]
     np.testing.assert_allclose(ran.read(y).astype(float), ran.read(x).astype(float).sum(axis=0), rtol=0.02, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("layout", "rows", "n", "dtype"),
+    [
+        ("mlp=sip*cube,tokens=sip*cube", 9, 37, "f32"),  # 2 or 3 rows a cube
+        ("mlp=cube,tokens=sip*cube", 6, 5, "bf16"),  # each SIP has terms of all rows; fewer columns than PEs
+        ("mlp=cube,batch=sip,tokens=sip*cube", 5, 16, "f16"),  # a SIP has terms of 2 or 3 rows
+    ],
+)
+def test_a_reduce_scatter_gives_each_cube_its_rows(layout: str, rows: int, n: int, dtype: str) -> None:
+    ran = check_ops(SMALL, layout, summed("mlp", rows, n, ReduceScatter), dtype)
+    x, y = ran.workload._made[0].reads[0], ran.workload._made[0].writes[0]
+    assert [part.bounds[0] for part in y.parts] == [(c * rows // 4, (c + 1) * rows // 4) for c in range(4)]
+    np.testing.assert_allclose(ran.read(y).astype(float), ran.read(x).astype(float).sum(axis=0), rtol=0.02, atol=0.05)
+
+
+def test_a_reduce_scatter_in_steps_that_fit_tcm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for 7 elements of 4 terms, a step has 5 columns and a row, or a part of a row of 9."""
+    monkeypatch.setattr(Host, "tcm_nbytes", property(lambda _: 8 * 7 * (2 * 14 + 8) // 7))
+    for n in (40, 72):
+        check_ops(SMALL, "mlp=sip*cube,tokens=sip*cube", summed("mlp", 9, n, ReduceScatter))
+
+
+def test_rows_of_other_parts_of_the_batch_are_refused() -> None:
+    """Each cube would have all rows, of which the cubes of a SIP have terms of a part."""
+    with pytest.raises(BenchmarkError, match=r"rows 0 to 3 of x in cube 0, .*needs rows of the part of the batch"):
+        check_ops(SMALL, "mlp=cube,batch=sip", summed("mlp", 3, 16, ReduceScatter))
+
+    def model(m: Builder) -> None:
+        m.embedding("words", 4, 10, 8)
+
+    with pytest.raises(BenchmarkError, match=r"got batch over sip and tokens over cube, .*; write tokens=sip\*cube"):
+        check_ops(SMALL, "batch=sip,tokens=cube", model)
 
 
 def test_blocks_of_an_all_reduce_are_pieces_of_memory_that_cover_all_elements() -> None:

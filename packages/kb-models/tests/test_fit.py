@@ -142,6 +142,21 @@ def test_an_axis_that_is_too_short_is_split_less() -> None:
     assert chosen(axes, 4, 8, 1) == "heads=cube,kv_heads=cube,mlp=sip*cube"
 
 
+@pytest.mark.parametrize(
+    ("sips", "batch", "tokens", "end"),
+    [
+        (1, 1, 32, "vocab=cube,tokens=cube"),  # two rows for each of 16 cubes
+        (1, 1, 31, "vocab=cube"),
+        (4, 4, 32, "batch=sip,tokens=sip*cube"),
+        (4, 1, 512, "vocab=sip*cube"),  # sums cross SIPs
+    ],
+)
+def test_cubes_share_the_tokens_of_a_prefill(sips: int, batch: int, tokens: int, end: str) -> None:
+    model = architecture_of(json.loads((CONFIGS / "llama3-8b.json").read_text(encoding="utf-8")), "llama3-8b")
+    params = ModelParams(phase="prefill", batch=batch, tokens=tokens)
+    assert default_map(model, params, sips, 16, SMALL).endswith(end)
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.json")))
 def test_every_bundled_model_has_a_layout(name: str) -> None:
     model = architecture_of(json.loads((CONFIGS / f"{name}.json").read_text(encoding="utf-8")), name)

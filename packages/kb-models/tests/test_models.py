@@ -87,11 +87,21 @@ def test_the_weights_of_all_ops_are_the_parameters(name: str, phase: str, layers
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
 def test_a_layout_over_cubes_and_sips_is_verified(phase: str) -> None:
     """A sequence or two for each SIP, two heads and a key head for each of its two cubes."""
-    sizes = {"phase": phase, "batch": 3 if phase == "decode" else 2, "context": 9, "tokens": 5}
+    sizes = {"phase": phase, "batch": 3 if phase == "decode" else 2, "context": 9, "tokens": 3}
     found = kb_models.run(CONFIGS["llama"], chip=two_sips(), **sizes)  # type: ignore[arg-type]
     assert found.verified
     names = [op.name for op in found.result.workload_ops or []]
     assert {"block0.o.all_reduce", "block0.down.all_reduce"} <= set(names)
+
+
+@pytest.mark.parametrize("name", sampled(["llama", "mixtral", "gpt2", "bert"], 2))
+def test_cubes_share_the_rows_between_products_of_a_prefill(name: str) -> None:
+    """11 tokens over the 2 cubes of each SIP. A cube normalizes its own rows, which are gathered for products."""
+    found = kb_models.run(CONFIGS[name], chip=two_sips(), phase="prefill", batch=2, tokens=11)
+    assert found.verified
+    ops = {op.name for op in found.result.workload_ops or []}
+    assert {"block0.norm1.all_gather", "block0.o.reduce_scatter"} <= ops
+    assert not {"block0.o.all_reduce", "block0.down.all_reduce"} & ops
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import check_ops
+from running import check_ops, two_sips
 
 from kb_messages import BenchmarkError
 from kb_models.models.builder import Builder
@@ -20,6 +20,17 @@ def test_rows_are_those_of_numpy(batch: int, every: int, dtype: str, is_first: b
     values = {value.name: value for op in ran.workload._made for value in (*op.reads, *op.writes)}
     x, found = ran.read(values["x"]), ran.read(values["of_one"])
     np.testing.assert_array_equal(found, x.reshape(batch, every, 40)[:, 0 if is_first else -1])
+
+
+def test_rows_of_tokens_that_are_split_come_from_the_cube_that_has_them() -> None:
+    """3 sequences of 5 tokens: rows 4, 9 and 14 of 15, which lie in 4 cubes of 3, 4, 4 and 4 rows."""
+
+    def build(m: Builder) -> None:
+        m.rows("last", [m.input("x", (15, 40), ("tokens", ""))], 5)
+
+    ran = check_ops(two_sips(), "tokens=sip*cube", build)
+    x, found = (ran.read(value) for value in (ran.workload._made[0].reads[0], ran.workload._made[0].writes[0]))
+    np.testing.assert_array_equal(found, x[[4, 9, 14]])
 
 
 def test_terms_of_other_layouts_are_refused() -> None:

@@ -56,11 +56,12 @@ def fullest_slice(ops: Sequence[Op], mesh: Mesh, topology: Topology, kept: Colle
         for part in value.parts if value.source is None else ():
             share = times * value.dtype.nbytes * _size(part.shape)
             of_cube = held[part.cube]
-            at = pes[part.pe][1] * len(of_cube) // len(mesh.cubes[part.cube].pes) if part.pe is not None else None
-            for number in range(len(of_cube)) if at is None else [at]:
+            near = part.blocks.pes if part.blocks is not None else () if part.pe is None else (part.pe,)
+            each_cube = len(mesh.cubes[part.cube].pes)
+            numbers = [pes[pe][1] * len(of_cube) // each_cube for pe in near] or range(len(of_cube))
+            for number in numbers:
                 of_slice = of_cube[number]
-                more = share / len(of_cube) if at is None else share
-                of_slice[purpose] = of_slice.get(purpose, 0) + more
+                of_slice[purpose] = of_slice.get(purpose, 0) + share / len(numbers)
     every = [
         Held(name, {role: round(found) for role, found in of_slice.items()}, capacity)
         for of_cube, names in zip(held, slices, strict=True)

@@ -221,7 +221,7 @@ class ModelWorkload(OpsWorkload):
 
     def _built(self, model: Architecture, p: ModelParams, topology: Topology, layout: Layout) -> Builder:
         mesh = Mesh.of(topology, layout)
-        mesh.check({"batch": p.batch, "tokens": p.tokens if p.phase == "prefill" else 1, **model.axes})
+        mesh.check({"batch": p.batch, "tokens": p.rows if p.phase == "prefill" else 1, **model.axes})
         m = Builder(mesh, DType(p.dtype))
         model.build(m, p)
         return m

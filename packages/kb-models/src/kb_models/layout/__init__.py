@@ -10,6 +10,7 @@ from kb_models.layout.mesh import Layout as Layout
 from kb_models.layout.mesh import Mesh as Mesh
 from kb_models.layout.mesh import parse_map as parse_map
 from kb_models.layout.tensors import Tensors as Tensors
+from kb_models.layout.value import Blocks as Blocks
 from kb_models.layout.value import Part as Part
 from kb_models.layout.value import Place as Place
 from kb_models.layout.value import Value as Value

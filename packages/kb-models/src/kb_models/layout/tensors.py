@@ -134,10 +134,13 @@ class Tensors:
     def _where(self, part: Part) -> dict[str, Any]:
         """The place of *part* as arguments of `Host.empty`.
 
-        Where PEs share HBM slices, or a chip interleaves all of its slices, a part near a PE lies over the cube.
+        Where PEs share HBM slices, or a chip interleaves all of its slices, what lies near PEs lies over the cube.
         """
         if part.pe is not None and self._has_own_slices:
             return {"slices": [self.host.hbm_slice_of(part.pe)]}
+        if part.blocks is not None and self._has_own_slices:
+            slices = [self.host.hbm_slice_of(pe) for pe in part.blocks.pes]
+            return {"blocks": (part.blocks.down, part.blocks.along), "slices": slices}
         return self._over_cube(part)
 
     def _over_cube(self, part: Part) -> dict[str, Any]:

@@ -21,18 +21,28 @@ Role: TypeAlias = Literal["weight", "cache", "table", "activation"]
 """A weight is a parameter of the model, a table a constant such as the angles of positions or the blocks of a cache."""
 
 
+class Blocks(NamedTuple):
+    """The blocks of a matrix, `down` along the rows and `along` the columns, and the PE near which each block lies, row
+    by row of blocks."""
+
+    down: int
+    along: int
+    pes: tuple[int, ...]
+
+
 class Part(Struct, frozen=True):
     """A block of a value in the memory of one cube.
 
     `bounds` is the place of the block in the whole array. `cube` is the number of the cube in the order of `Mesh`. With
     `pe`, the number of a PE of the chip, the part lies near that PE; without, over all HBM slices of the cube. With
-    `by_rows`, each row of a part over all slices lies whole in one slice.
+    `by_rows`, each row of a part over all slices lies whole in one slice. With `blocks`, each block lies near a PE.
     """
 
     bounds: Bounds
     cube: int
     pe: int | None = None
     by_rows: bool = False
+    blocks: Blocks | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

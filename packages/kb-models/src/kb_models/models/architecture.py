@@ -18,13 +18,15 @@ class Architecture(ABC):
 
     `phases` are the phases of the model, the first one by default. `layers` is the number of equal blocks, of which a
     run simulates `ModelParams.layers`; 1 for a model that is always simulated whole. `positions` is the most tokens of
-    a sequence, None for any number. `forms` are the forms of weights in memory that its ops take.
+    a sequence, None for any number. `forms` are the forms of weights in memory that its ops take. With `splits_tokens`,
+    cubes share the rows between products of a prefill, where the user gives no layout.
     """
 
     phases: ClassVar[tuple[Phase, ...]] = ("decode", "prefill")
     layers: int = 1
     positions: int | None = None
     forms: ClassVar[tuple[Weights, ...]] = ("same", "int8", "int4", "fp8")
+    splits_tokens: ClassVar[bool] = False
 
     @abstractmethod
     def __init__(self, keys: ConfigKeys) -> None:

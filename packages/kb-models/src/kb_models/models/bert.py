@@ -22,6 +22,7 @@ class Bert(Architecture):
     """The encoder of BERT of any size, with its pooler."""
 
     phases: ClassVar[tuple[Phase, ...]] = ("prefill",)
+    splits_tokens = True
 
     def __init__(self, keys: ConfigKeys) -> None:
         self.hidden = keys.size("hidden_size")

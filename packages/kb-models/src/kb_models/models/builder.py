@@ -35,6 +35,7 @@ from kb_models.ops import (
     PrefillAttention,
     Projections,
     Quantisation,
+    ReduceScatter,
     Rope,
     RopeAppend,
     Router,
@@ -116,20 +117,18 @@ class Builder:
         self, name: str, x: Value, y: Value, epsilon: float, *, is_centred: bool = False
     ) -> tuple[Value, Value]:
         """The sum of *x* and *y*, a residual stream, and its RMS norm, or its layer norm with *is_centred*."""
-        norm = Norm(
-            self.name(name), self.mesh, (self.whole(x), self.whole(y)), epsilon, is_centred=is_centred, keeps_sum=True
-        )
+        terms = self._aligned((x, y))
+        norm = Norm(self.name(name), self.mesh, terms, epsilon, is_centred=is_centred, keeps_sum=True)
         normed = self.add(norm)
         return norm.writes[1], normed
 
     def norm_of_sum(self, name: str, terms: Sequence[Value], epsilon: float, *, is_centred: bool = False) -> Value:
         """The RMS norm of the rows of the sum of *terms*, or the layer norm with *is_centred*."""
-        wholes = [self.whole(each) for each in terms]
-        return self.add(Norm(self.name(name), self.mesh, wholes, epsilon, is_centred=is_centred))
+        return self.add(Norm(self.name(name), self.mesh, self._aligned(terms), epsilon, is_centred=is_centred))
 
     def plus(self, name: str, x: Value, y: Value, activation: str = "none") -> Value:
         """The sum of *x* and *y*, and *activation* of it."""
-        return self.add(Sum(self.name(name), self.mesh, (x, y), activation))
+        return self.add(Sum(self.name(name), self.mesh, self._on_one_axis((x, y)), activation))
 
     def activation(self, name: str, x: Value, activation: str) -> Value:
         """*activation* of each element of *x*: `relu`, `silu`, `gelu`, `gelu_tanh`, `tanh` or `sigmoid`."""
@@ -137,9 +136,7 @@ class Builder:
 
     def rows(self, name: str, terms: Sequence[Value], every: int, *, is_first: bool = False) -> Value:
         """The last row of each sequence of *every* rows, or the first: the sum of *terms*."""
-        return self.add(
-            Rows(self.name(name), self.mesh, [self.whole(each) for each in terms], every, is_first=is_first)
-        )
+        return self.add(Rows(self.name(name), self.mesh, self._aligned(terms), every, is_first=is_first))
 
     def op(self, kind: str, name: str, *arguments: object, **named: object) -> Value:
         """An op of another package: the entry point *kind* of `kb.ops`, made with *arguments* and *named*.
@@ -161,6 +158,51 @@ class Builder:
             self._wholes[x.name] = self._gathered(f"{x.name}.all_gather", x)
         return self._wholes[x.name]
 
+    @property
+    def _rows_axis(self) -> str:
+        """The axis of the rows between products: `tokens` where the layout splits the tokens, otherwise `batch`.
+
+        Raises BenchmarkError for a layout that splits the batch over levels over which it does not split the tokens.
+        """
+        mesh = self.mesh
+        if mesh.ways("tokens") == 1:
+            return "batch"
+        if not set(mesh.levels("batch")) <= set(mesh.levels("tokens")):
+            over = [f"{axis} over {'*'.join(mesh.levels(axis))}" for axis in ("batch", "tokens")]
+            needs = "tokens over all levels of the batch, whose rows they are"
+            raise BenchmarkError("map", " and ".join(over), needs, "write tokens=sip*cube")
+        return "tokens"
+
+    def _whole_rows(self, x: Value) -> Value:
+        """*x* with all features, and with all rows of its part of the batch, in each cube."""
+        if x.axes[0] != "tokens" or self.mesh.ways("tokens") == 1:
+            return self.whole(x)
+        if x.name not in self._wholes:
+            self._wholes[x.name] = self._on_rows(f"{x.name}.all_gather", x, "batch")
+        return self._wholes[x.name]
+
+    def _aligned(self, terms: Sequence[Value]) -> list[Value]:
+        """*terms* with all features in each cube, on the rows of one axis."""
+        return self._on_one_axis([self.whole(each) for each in terms])
+
+    def _on_one_axis(self, terms: Sequence[Value]) -> list[Value]:
+        """*terms* on the rows of `tokens`, where the layout splits the tokens of one of them; otherwise as they are."""
+        if self.mesh.ways("tokens") == 1 or all(each.axes[0] != "tokens" for each in terms):
+            return list(terms)
+        return [self._on_rows(f"{each.name}.rows", each, "tokens") for each in terms]
+
+    def _on_rows(self, name: str, x: Value, axis: str) -> Value:
+        """*x* with all features, and in each cube the rows of its part of *axis*."""
+        axes = axis, ""
+        bounds = [part.bounds for part in self.mesh.parts(x.shape, axes)]
+        return x if bounds == [part.bounds for part in x.parts] else self.add(Gather(name, self.mesh, x, bounds, axes))
+
+    def _summed(self, x: Value) -> Value:
+        """The sum of *x*, the partial sums of cubes. Each cube gets the rows that it has between products."""
+        if self._rows_axis == "tokens" and x.axes[1] == "batch":
+            return self.add(ReduceScatter(f"{x.name}.reduce_scatter", self.mesh, x, "tokens"))
+        return self.add(AllReduce(f"{x.name}.all_reduce", self.mesh, x))
+
     def _gathered(self, name: str, x: Value) -> Value:
         axes = tuple(axis if axis == "batch" else "" for axis in x.axes)
         bounds = [
@@ -171,11 +213,11 @@ class Builder:
 
     def embedding(self, name: str, rows: int, vocab: int, width: int) -> Value:
         """Rows of a table of *vocab* x *width*, split over `vocab`, by random numbers that the kernel loads."""
-        return self.add(Embedding(self.name(name), self.mesh, rows, vocab, width, self.dtype))
+        return self.add(Embedding(self.name(name), self.mesh, rows, vocab, width, self.dtype, self._rows_axis))
 
     def head(self, name: str, x: Value, vocab: int) -> Value:
         """The number of the word, i32, with the largest product with each row of *x*."""
-        return self.add(Head(self.name(name), self.mesh, self.whole(x), vocab))
+        return self.add(Head(self.name(name), self.mesh, self._whole_rows(x), vocab))
 
     def experts(self, name: str, x: Value, n_experts: int, top_k: int, mlp: int) -> Value:
         """The mixture of *top_k* of *n_experts* experts of *mlp* columns, which a router chooses for each row of *x*.
@@ -183,17 +225,14 @@ class Builder:
         With the axis `experts` split over cubes, rows go to the cubes of their experts. With the axis `mlp` split, each
         cube has columns of the experts, and their partial sums are added up.
         """
-        x, name = self.whole(x), self.name(name)
+        x, name = self._whole_rows(x), self.name(name)
         router = Router(f"{name}.router", self.mesh, x, n_experts, top_k)
         self.add(router)
         mixture = Experts(name, self.mesh, x, router.ids, router.shares, n_experts, mlp)
         y = self.add(mixture)
         if mixture.is_partial:
-            return self.add(AllReduce(f"{name}.all_reduce", self.mesh, y))
-        if [part.bounds for part in y.parts] == [part.bounds for part in x.parts]:
-            return y
-        bounds = [part.bounds for part in x.parts]
-        return self.add(Gather(f"{name}.all_gather", self.mesh, y, bounds, x.axes))
+            return self._summed(y)
+        return self._on_rows(f"{name}.all_gather", y, self._rows_axis if x.axes[0] == "batch" else x.axes[0])
 
     def matmul(self, name: str, x: Value, y: Value, batch: int = 1) -> Value:
         """The products of *batch* matrices that are below each other in the rows of *x*, with those in *y*."""
@@ -211,7 +250,7 @@ class Builder:
     def grouped(self, name: str, x: Value, groups: int, n: int, axis: str, sizes: Value | None = None) -> Value:
         """Each group of rows of *x* times a weight of its own, with *n* columns on *axis*. *sizes*, which the kernel
         loads, has the rows of each group, and is random by default."""
-        return self.add(Grouped(self.name(name), self.mesh, self.whole(x), groups, n, axis, sizes))
+        return self.add(Grouped(self.name(name), self.mesh, self._whole_rows(x), groups, n, axis, sizes))
 
     def linear(
         self,
@@ -228,6 +267,9 @@ class Builder:
     ) -> Value:
         """activation(X W + bias + residual) with *n* columns on *axis*, in groups of *unit*. Where *x* is split along
         K, an all_reduce sums the parts, and the activation is an op of its own."""
+        shares_level = set(self.mesh.levels("tokens")) & set(self.mesh.levels(axis))
+        if x.axes[0] == "tokens" and (shares_level or any(part.by_rows for part in x.parts)):
+            x = self._whole_rows(x)
         split = self.mesh.ways(x.axes[-1]) > 1
         function = "none" if split else activation
         made = Linear(
@@ -245,7 +287,7 @@ class Builder:
         y = self.add(made)
         if not made.is_partial:
             return y
-        y = self.add(AllReduce(f"{y.name}.all_reduce", self.mesh, y))
+        y = self._summed(y)
         return y if activation == "none" else self.activation(f"{name}.{activation}", y, activation)
 
     def projections(
@@ -259,7 +301,7 @@ class Builder:
     ) -> tuple[Value, ...]:
         """X W in one launch for a W for each of *outs*: name, columns, axis, and columns of a head."""
         named = [Out(self.name(out), n, axis, unit) for out, n, axis, unit in outs]
-        op = Projections(self.name(name), self.mesh, self.whole(x), named, bias=bias, weights=weights)
+        op = Projections(self.name(name), self.mesh, self._whole_rows(x), named, bias=bias, weights=weights)
         self.add(op)
         return op.writes
 
@@ -267,7 +309,7 @@ class Builder:
         self, name: str, x: Value, n: int, axis: str, *, activation: str = "silu", weights: Quantisation = "same"
     ) -> Value:
         """activation(X Wg) * (X Wu) in one launch."""
-        x = self.whole(x)
+        x = self._whole_rows(x)
         return self.add(Gated(self.name(name), self.mesh, x, n, axis, activation=activation, weights=weights))
 
     def prefill_attention(

@@ -22,6 +22,8 @@ ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu"
 class Gpt2(Architecture):
     """GPT-2 of any size."""
 
+    splits_tokens = True
+
     def __init__(self, keys: ConfigKeys) -> None:
         self.hidden = keys.size("n_embd")
         self.layers = keys.size("n_layer")

@@ -22,6 +22,8 @@ from kb_models.ops import Heads
 class Llama(Architecture):
     """Llama 1 to 3."""
 
+    splits_tokens = True
+
     qkv_bias = False
     """Whether q, k and v have a bias in every configuration."""
 

@@ -7,6 +7,7 @@ from kb_models.ops.attention import PrefillAttention as PrefillAttention
 from kb_models.ops.attention import Rope as Rope
 from kb_models.ops.attention import RopeAppend as RopeAppend
 from kb_models.ops.collective import AllReduce as AllReduce
+from kb_models.ops.collective import ReduceScatter as ReduceScatter
 from kb_models.ops.experts import Experts as Experts
 from kb_models.ops.experts import Router as Router
 from kb_models.ops.gather import Gather as Gather

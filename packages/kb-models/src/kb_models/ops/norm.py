@@ -99,7 +99,8 @@ class Norm(Op):
             Value(name=each, shape=(width,), dtype=x.dtype, parts=places, content=content) for each in names
         )
         results = [name, f"{name}.sum"][: 1 + keeps_sum]
-        writes = tuple(Value(name=each, shape=x.shape, dtype=x.dtype, parts=x.parts, axes=x.axes) for each in results)
+        parts = tuple(Part(part.bounds, part.cube, by_rows=x.axes[0] == "tokens") for part in x.parts)
+        writes = tuple(Value(name=each, shape=x.shape, dtype=x.dtype, parts=parts, axes=x.axes) for each in results)
         self.x, self.mesh, self.epsilon, self.is_centred = tuple(terms), mesh, epsilon, is_centred
         self.flops = (4 + 3 * is_centred + len(terms) - 1) * rows * width
         self.terms = width

@@ -78,7 +78,10 @@ class Embedding(Op):
 
     kind = "embedding"
 
-    def __init__(self, name: str, mesh: Mesh, rows: int, vocab: int, width: int, dtype: DType) -> None:
+    def __init__(
+        self, name: str, mesh: Mesh, rows: int, vocab: int, width: int, dtype: DType, axis: str = "batch"
+    ) -> None:
+        """Rows are split over *axis*."""
         self.mesh = mesh
         parts = tuple(each for cube in mesh.cubes for each in self._rows_of(cube, vocab, width))
         content = normal((vocab, width), 1.0, dtype)
@@ -87,15 +90,15 @@ class Embedding(Op):
             name=name,
             shape=(rows, width),
             dtype=dtype,
-            parts=mesh.parts((rows, width), ("batch", "")),
-            axes=("batch", ""),
+            parts=mesh.parts((rows, width), (axis, "")),
+            axes=(axis, ""),
         )
         self.ids = Value(
             name=f"{name}.ids",
             shape=(rows,),
             dtype=DType.I32,
             parts=tuple(Part(part.bounds[:1], part.cube) for part in self.y.parts),
-            axes=("batch",),
+            axes=(axis,),
             content=lambda rng: rng.integers(vocab, size=rows, dtype=np.int32),
             is_looked_at=True,
             role="activation",

@@ -39,7 +39,8 @@ class Plan(NamedTuple):
     """How a program computes its block: `step` rows at a time, which it holds in TCM with `holds_x`, in steps of
     `depth` along K where it unpacks weights, and what it does with the columns of each panel.
 
-    With `is_gated`, the result is `activation` of the first piece times the second one.
+    With `is_gated`, the result is `activation` of the first piece times the second one. With `is_direct`, the GEMM
+    stores the only result.
     """
 
     step: int
@@ -48,62 +49,45 @@ class Plan(NamedTuple):
     pieces: Sequence[Sequence[Piece]]
     activation: str
     is_gated: bool = False
+    is_direct: bool = False
 
 
 def kernel(
     tl: Any,
     x: Sequence[TensorRef],
     w: Sequence[TensorRef],
-    y: Sequence[TensorRef],
-    blocks: Sequence[Block | None],
-    extras: Extras,
-    plan: Plan,
-) -> None:
-    """Each program multiplies the rows of its block with its panel, and the GEMM does the rest on the way to memory."""
-    block = blocks[tl.program_id()]
-    for rows in [] if block is None else steps(block.rows, plan.step):
-        a = x[block.cube][rows, :]
-        epilogue = [*added(tl, block, rows, extras), *activated(tl, plan.activation)]
-        out = y[block.cube][rows, block.cols]
-        tl.composite("gemm", tl.load(a) if plan.holds_x else a, w[block.panel], out=out, epilogue=epilogue)
-
-
-def pieces_kernel(
-    tl: Any,
-    x: Sequence[TensorRef],
-    w: Sequence[TensorRef],
     y: Sequence[Sequence[TensorRef]],
     blocks: Sequence[Block | None],
     extras: Extras,
     plan: Plan,
 ) -> None:
-    """As `kernel`, for a product that becomes several results, or that other math follows."""
+    """Each program multiplies the rows of its block with its panel. The GEMM of a plain result does the rest on the way
+    to memory."""
     block = blocks[tl.program_id()]
-    for rows in [] if block is None else steps(block.rows, plan.step):
-        a = x[block.cube][rows, :]
-        epilogue = [*added(tl, block, rows, extras), tl.cast("f32")]
-        z = tl.composite("gemm", tl.load(a) if plan.holds_x else a, w[block.panel], epilogue=epilogue)
-        finish(tl, z, y, block, rows, plan)
+    spans = [] if block is None else steps(block.rows, plan.step)
+    of_steps = (x[block.cube][rows, :] for rows in spans)
+    factors = tl.ahead(tl.load_async(a) for a in of_steps) if plan.holds_x else of_steps
+    for rows, a in zip(spans, factors, strict=True):
+        if plan.depth:
+            finish(tl, unpacked(tl, a, w[block.panel], block, rows, extras, plan), y, block, rows, plan)
+            continue
+        epilogue = added(tl, block, rows, extras)
+        if plan.is_direct:
+            out = y[0][block.cube][rows, block.cols]
+            tl.composite("gemm", a, w[block.panel], out=out, epilogue=[*epilogue, *activated(tl, plan.activation)])
+        else:
+            z = tl.composite("gemm", a, w[block.panel], epilogue=[*epilogue, tl.cast("f32")])
+            finish(tl, z, y, block, rows, plan)
 
 
-def unpacking_kernel(
-    tl: Any,
-    x: Sequence[TensorRef],
-    w: Sequence[TensorRef],
-    y: Sequence[Sequence[TensorRef]],
-    blocks: Sequence[Block | None],
-    extras: Extras,
-    plan: Plan,
-) -> None:
-    """As `pieces_kernel`, for weights of integers, which become floats in TCM: an array multiplies equal kinds."""
-    block = blocks[tl.program_id()]
-    for rows in [] if block is None else steps(block.rows, plan.step):
-        unpacked = unpacked_int4 if w[block.panel].dtype == "u8" else unpacked_int8
-        z = unpacked(tl, x[block.cube][rows, :], w[block.panel], extras.scale[block.panel], plan.depth)
-        bias, residual = extras.bias[block.panel], extras.residual[block.cube]
-        z = z if bias is None else z + tl.load(bias).to("f32")
-        z = z if residual is None else z + tl.load(residual[rows, block.cols]).to("f32")
-        finish(tl, z, y, block, rows, plan)
+def unpacked(tl: Any, x: TensorRef, w: TensorRef, block: Block, rows: slice, extras: Extras, plan: Plan) -> Any:
+    """X W with a bias and a residual in f32, for weights of integers, which become floats in TCM: an array multiplies
+    equal kinds."""
+    of_kind: Any = unpacked_int4 if w.dtype == "u8" else unpacked_int8
+    z = of_kind(tl, x, w, extras.scale[block.panel], plan.depth)
+    bias, residual = extras.bias[block.panel], extras.residual[block.cube]
+    z = z if bias is None else z + tl.load(bias).to("f32")
+    return z if residual is None else z + tl.load(residual[rows, block.cols]).to("f32")
 
 
 def finish(tl: Any, z: Any, y: Sequence[Sequence[TensorRef]], block: Block, rows: slice, plan: Plan) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kb_engine import Host, Tensor, TensorRef
 from kb_messages import BenchmarkError
-from kb_models.layout import Mesh, Part, Tensors, Value, cut
+from kb_models.layout import Blocks, Mesh, Part, Tensors, Value, cut
 from kb_models.layout.value import Array
 from kb_models.ops.linear import kernels
 from kb_models.ops.linear.grid import blocks_of, grid_for
@@ -24,6 +24,8 @@ from kb_models.ops.sums import FUNCTIONS, REFERENCES, STEEPEST
 HELD_ROWS: Final = 256
 """The most rows of X that a PE holds in TCM. Source: measured; on one_sip a sum of 256 terms for 512 rows and 4096
 columns takes 22.3 us with 256 rows, 22.6 with 128, and 27.8 without."""
+LEAST_HELD_ROWS: Final = 128
+"""The fewest rows that are held where more rows do not fit. Source: assumed; weights are read once for each step."""
 HELD_SHARE: Final = 5
 """X is held where its rows take at most this part of TCM. Source: measured; more rows keep the weights waiting."""
 DEPTH: Final = 512
@@ -111,13 +113,7 @@ class _Panels(Op):
         each = max(widths) * (2 if self.is_gated else 1)
         plan = self._plan(host, each)
         x, w, extras = tensors[self.x], tensors[self.weight.w], self._extras(tensors)
-        if self.weight.kind in ("int8", "int4"):
-            kernel: Any = kernels.unpacking_kernel
-        elif len(self.outs) == 1 and self.activation in EPILOGUES:
-            kernel, results = kernels.kernel, results[0]  # type: ignore[assignment]  # of its only result
-        else:
-            kernel = kernels.pieces_kernel
-        host.launch(kernel, x, w, results, self.blocks, extras, plan, pes=self.mesh.pes)
+        host.launch(kernels.kernel, x, w, results, self.blocks, extras, plan, pes=self.mesh.pes)
 
     def reference(self, read: Read) -> dict[str, Array]:
         """The products with bias, residual and activation, or the products of each part of K, in float64."""
@@ -214,13 +210,25 @@ class _Panels(Op):
         rows = [part.bounds[0] for part in x.parts]
         if self.is_partial:
             parts = tuple(
-                Part(((self.way(c), self.way(c) + 1), rows[c], (0, out.n)), c) for c in range(len(mesh.cubes))
+                Part(((self.way(cube.number), self.way(cube.number) + 1), own, (0, out.n)), cube.number, blocks=near)
+                for cube, own, near in zip(mesh.cubes, rows, self._blocks_near(row_axis, rows), strict=True)
             )
             shape, of_sums = (len(self.downs), x.shape[0], out.n), (inner, row_axis, "")
             return Value(name=out.name, shape=shape, dtype=x.dtype, parts=parts, axes=of_sums)
         parts = tuple(Part((rows[c], self.bounds[c][number]), c) for c in range(len(mesh.cubes)))
         axes = (row_axis, out.axis)
         return Value(name=out.name, shape=(x.shape[0], out.n), dtype=x.dtype, parts=parts, axes=axes)
+
+    def _blocks_near(self, row_axis: str, rows: Sequence[tuple[int, int]]) -> list[Blocks | None]:
+        """The blocks of the sums of each cube, each near the PE that computes the block, where a `ReduceScatter` reads
+        them; an `AllReduce` takes whole rows."""
+        (down, along), mesh = self.grid, self.mesh
+        is_scattered = mesh.ways("tokens") > 1 and row_axis == "batch"
+        near = [Blocks(down, along, cube.pes[: down * along]) for cube in mesh.cubes]
+        return [
+            each if is_scattered and last - first >= down else None
+            for each, (first, last) in zip(near, rows, strict=True)
+        ]
 
     def _check_residual(self, residual: Value) -> None:
         y = self.results[0]
@@ -240,13 +248,16 @@ class _Panels(Op):
         if self.weight.kind in ("int8", "int4"):
             return self._unpacking_plan(host, rows, width, k)
         held = min(rows, HELD_ROWS)
+        while held > LEAST_HELD_ROWS and held * k * nbytes > host.tcm_nbytes // HELD_SHARE:
+            held = -(-held // 2)
         holds_x = held * k * nbytes <= host.tcm_nbytes // HELD_SHARE
         step = held if holds_x else rows
-        if len(self.outs) > 1 or self.activation not in EPILOGUES:
+        is_direct = len(self.outs) == 1 and self.activation in EPILOGUES
+        if not is_direct:
             share = host.tcm_nbytes * 2 // HELD_SHARE
             while step > 1 and step * width * 4 > share:
                 step = -(-step // 2)
-        return Plan(step, holds_x, 0, self.pieces, self.activation, self.is_gated)
+        return Plan(step, holds_x, 0, self.pieces, self.activation, self.is_gated, is_direct)
 
     def _unpacking_plan(self, host: Host, rows: int, width: int, k: int) -> Plan:
         nbytes, is_int4 = self.x.dtype.nbytes, self.weight.kind == "int4"
