@@ -164,12 +164,25 @@ def docs(session: nox.Session) -> None:
     session.run("pytest", *suites, *session.posargs, env={"KB_ALL_DOCS": "1"})
 
 
+def find_browser(session: nox.Session) -> str:
+    """The path of a browser; empty, with a warning, where there is none, which is an error where CI is set."""
+    finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
+    found = str(session.run(*finder, silent=True, success_codes=[0, 1])).strip()
+    if Path(found).is_file():
+        return found
+    (session.error if os.environ.get("CI") else session.warn)(found)
+    return ""
+
+
 @nox.session(default=False)
 def site(session: nox.Session) -> None:
     """The documentation as a site, into build/site; runs every command of its pages. `-- --no-gallery` runs none."""
-    install(session, "--group", "test", "--group", "docs", "--group", "notebook", *EDITABLE)
-    session.run("python", "docs_site/build_site.py", *session.posargs)
-    env = {"KB_SITE_PARTS": "pages" if "--no-gallery" in session.posargs else "all"}
+    install(session, "--group", "test", "--group", "browser", "--group", "docs", "--group", "notebook", *EDITABLE)
+    found = find_browser(session)
+    options = ["--browser", found] if found else []
+    session.run("python", "docs_site/build_site.py", *options, *session.posargs)
+    made = "all" if found else "without screens"
+    env = {"KB_SITE_PARTS": "pages" if "--no-gallery" in session.posargs else made}
     session.run("pytest", *PARALLEL, "tests_site", "-o", "timeout=600", env=env)
 
 
@@ -337,10 +350,9 @@ def browser(session: nox.Session) -> None:
     """What people look at can be read, in a browser: web, reports, Perfetto, site; pictures in build/pictures."""
     groups = [arg for group in ("test", "browser", "docs") for arg in ("--group", group)]
     install(session, *groups, *EDITABLE, "-e", "packages/kb-cli[perfetto]")
-    finder = ["python", "tests_browser/find_browser.py", str(Path(session.create_tmp()).resolve())]
-    found = str(session.run(*finder, silent=True, success_codes=[0, 1])).strip()
-    if not Path(found).is_file():
-        (session.error if os.environ.get("CI") else session.skip)(found)
+    found = find_browser(session)
+    if not found:
+        session.skip("no browser")
     pictures = Path("build/pictures").resolve()
     shutil.rmtree(pictures, ignore_errors=True)
     env = {"KB_BROWSER": found, "KB_PICTURES": str(pictures)}

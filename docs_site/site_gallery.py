@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from site_places import ROOT
+from site_screens import SCREENS, screen_html, take
 
 KB = str(Path(sys.executable).with_name("kb"))
 _RUN_FOLDER = re.compile(r"kb-runs/[\w.-]+-[0-9a-f]{12}")
@@ -37,9 +38,9 @@ def _chip(name: str, view: str, text: str) -> Shown:
     return Shown(name, text, [f"kb topology show {name} --view {view} -o {file}"], {file: f"{name}, view {view}"})
 
 
-def _report(title: str, text: str, command: str, file: str) -> Shown:
+def _report(title: str, text: str, command: str, file: str, view: str = "cube") -> Shown:
     chip = f"{file}-chip.svg"
-    commands = [command, f"kb report RUN -o {file}.html", f"kb topology show --run RUN -o {chip}"]
+    commands = [command, f"kb report RUN -o {file}.html", f"kb topology show --run RUN --view {view} -o {chip}"]
     return Shown(title, text, commands, {chip: "the chip, coloured by use"}, {f"{file}.html": "the report"})
 
 
@@ -71,9 +72,10 @@ CHAPTERS: dict[str, list[Shown]] = {
         ),
         _report(
             "Sixteen cubes",
-            "All PEs of a mesh add up what each has. The links between cubes get hot.",
-            "kb run all_reduce --topology one_sip",
-            "all_reduce",
+            "A product whose operands lie over all cubes of a mesh. The links in the middle get hot.",
+            "kb run gemm --topology one_sip --levers none",
+            "sixteen",
+            "sip",
         ),
     ],
     "Questions": [
@@ -125,14 +127,18 @@ CHAPTERS: dict[str, list[Shown]] = {
 }
 
 
-def gallery_page(made: dict[str, str] | None = None) -> str:
-    """The page of the gallery. *made* has the end of each command's output; without it nothing was run."""
+def gallery_page(made: dict[str, str] | None = None, has_screens: bool = False) -> str:
+    """The page of the gallery. *made* has the end of each command's output; without it nothing was run.
+
+    *has_screens* says that the pictures of `kb web` were taken.
+    """
     parts = [_TEXT if made is not None else f"{_TEXT}\n\n{_NOT_MADE}"]
     for chapter, entries in CHAPTERS.items():
         parts.append(f"## {chapter}")
         for number, each in enumerate(entries):
             parts.append(_entry(each, f"{chapter.lower()}-{number}", made))
-    return "\n\n".join([*parts, _PAGE_PICTURE]) + "\n"
+    screens = [screen_html(screen, SCREENS_FOLDER) for screen in SCREENS] if has_screens else [NO_SCREENS]
+    return "\n\n".join([*parts, _PAGE, *screens]) + "\n"
 
 
 def _entry(entry: Shown, folder: str, made: dict[str, str] | None) -> str:
@@ -156,10 +162,11 @@ def _keys(entry: Shown, folder: str) -> list[str]:
     return [f"{folder}/{number}" for number in range(len(entry.commands))]
 
 
-def make(out: Path, work: Path) -> dict[str, str]:
+def make(out: Path, work: Path, browser: str | None) -> dict[str, str]:
     """Run all commands of the gallery in the empty folder *work*, and put what they make below *out*.
 
-    Gives the commands as they ran, and what of their output is shown. Raises CalledProcessError for one that fails.
+    With the program *browser* the pictures of `kb web` are taken, too, of the first run. Gives the commands as they
+    ran, and what of their output is shown. Raises CalledProcessError for one that fails.
     """
     for name in ("docs", "topologies", "benchmarks"):
         (work / name).symlink_to(ROOT / name)
@@ -168,6 +175,9 @@ def make(out: Path, work: Path) -> dict[str, str]:
         for number, entry in enumerate(entries):
             folder = f"{chapter.lower()}-{number}"
             made |= _make(entry, folder, out / folder, work)
+    if browser is not None:
+        first = next(found for text in made.values() if (found := _RUN_FOLDER.search(text)))
+        take(browser, work / first[0], out / "web")
     return made
 
 
@@ -194,10 +204,10 @@ _TEXT = """\
 All pictures and reports here were made by the commands beside them, when this site was built. Every chip, kernel and
 sweep comes with kb."""
 _NOT_MADE = "This copy was built without running the commands. `nox -s site` builds one with all pictures."
-_PAGE_PICTURE = """\
+NO_SCREENS = "This copy was built without a browser, so there is no picture of `kb web` here."
+SCREENS_FOLDER = "made/web/"
+_PAGE = """\
 ### The page of `kb web`
 
 The same runs in the browser: every block over time, why a tile waited, what each kernel line cost
-([how to use it](web.md)).
-
-![The timeline of a matrix product on eight PEs](web-timeline.png)"""
+([how to use it](web.md))."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 from web_page import keep
 
 ROOT = Path(__file__).parents[1]
@@ -100,3 +101,36 @@ def test_commands_attributes_and_functions_are_found(site: Page, word: str, titl
 def test_a_word_that_is_nowhere_is_said_to_be_nowhere(site: Page) -> None:
     search(site, "zyzzyva")
     expect(site.locator(".search-summary")).to_contain_text("did not match any documents")
+
+
+DARKNESS = """async (data) => {
+    const image = new Image();
+    image.src = `data:image/png;base64,${data}`;
+    await image.decode();
+    const canvas = document.createElement("canvas"), context = canvas.getContext("2d");
+    [canvas.width, canvas.height] = [image.width, image.height];
+    context.drawImage(image, 0, 0);
+    return [...context.getImageData(8, 8, 1, 1).data].slice(0, 3);
+}"""
+"""The colour of a point near the corner of a picture, where a chip has its page."""
+
+
+@pytest.mark.parametrize(("reader", "switch"), [("light", "dark"), ("dark", "light"), ("dark", "auto")])
+def test_pictures_are_light_or_dark_as_the_switch_of_the_site_says(
+    browser: Browser, folder: Path, reader: str, switch: str
+) -> None:
+    context = browser.new_context(color_scheme=reader, viewport={"width": 1400, "height": 1000})
+    page = context.new_page()
+    page.add_init_script(f"localStorage.setItem('mode', '{switch}')")
+    page.goto(f"{folder.as_uri()}/index.html")
+    picture = page.locator("img[src$='decode-chip.svg']")
+    picture.scroll_into_view_if_needed()
+    box = picture.bounding_box()
+    assert box is not None
+    assert box["width"] > 600
+    data = b64encode(picture.screenshot()).decode()
+    bright = sum(page.evaluate(DARKNESS, data)) / 3
+    is_dark = (reader if switch == "auto" else switch) == "dark"
+    assert bright < 40 if is_dark else bright > 240
+    keep(page, f"site-landing-{reader}-{switch}")
+    context.close()

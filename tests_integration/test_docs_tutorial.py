@@ -1,4 +1,6 @@
-"""What docs/tutorial.md quotes is what its commands print. `nox -s docs` runs all of them, the tests the first one."""
+"""What docs/tutorial.md quotes and shows is what its commands print and draw. `nox -s docs` runs all of them, the tests
+the first two.
+"""
 
 import os
 import re
@@ -13,7 +15,9 @@ KB = str(Path(sys.executable).with_name("kb"))
 TEXT = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 STEPS = TEXT.split("```bash\n")[1:]
 """A command each, and what is said of it."""
-N_STEPS = len(STEPS) if os.environ.get("KB_ALL_DOCS") else 1
+N_STEPS = len(STEPS) if os.environ.get("KB_ALL_DOCS") else 2
+PICTURES = {"sweeps/decode.svg": "kb-sweeps/decode_gemv-*/map.svg", "decode-chip.svg": "decode-chip.svg"}
+"""The pictures of the page, and the files that the commands above them write."""
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +35,10 @@ def test_a_command_prints_what_is_quoted_below_it(number: int, place: Path) -> N
     assert quoted
     printed, quoted = without_next(done.stdout), [without_next(lines) for lines in quoted]
     assert [lines for lines in quoted if not (lines in printed or starts_lines(lines, printed))] == []
-    if "](sweeps/decode.svg)" in below:
-        (drawn,) = place.glob("kb-sweeps/decode_gemv-*/map.svg")
-        assert drawn.read_bytes() == (ROOT / "docs" / "sweeps" / "decode.svg").read_bytes()
+    for picture, written in PICTURES.items():
+        if f"]({picture})" in below:
+            (drawn,) = place.glob(written)
+            assert drawn.read_bytes() == (ROOT / "docs" / picture).read_bytes()
 
 
 def without_next(text: str) -> str:
@@ -44,6 +49,15 @@ def without_next(text: str) -> str:
 def starts_lines(quoted: str, printed: str) -> bool:
     """Whether *quoted* is one line of what was *printed*."""
     return quoted.strip() in (line.strip() for line in printed.splitlines())
+
+
+def test_every_picture_of_the_page_is_compared() -> None:
+    assert set(re.findall(r"\]\(([^)]+\.(?:svg|png))\)", TEXT)) == set(PICTURES)
+
+
+def test_the_landing_page_shows_a_picture_of_the_page() -> None:
+    shown = re.findall(r"\]\(([^)]+\.(?:svg|png))\)", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
+    assert shown == ["decode-chip.svg"]
 
 
 def test_what_the_first_pages_quote_is_what_the_tested_pages_quote() -> None:

@@ -1,6 +1,7 @@
 """The site that was built: it asks no other host for anything, all it shows is there, and its search knows its words.
 
-`nox -s site` builds it first. A site without a gallery, `KB_SITE_PARTS=pages`, has no pictures of runs.
+`nox -s site` builds it first. A site without a gallery, `KB_SITE_PARTS=pages`, has no pictures of runs. A site that was
+built without a browser, `KB_SITE_PARTS=without screens`, has no pictures of `kb web`.
 """
 
 import os
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "docs_site")
-    gallery = import_module("site_gallery")
+    gallery, screens = import_module("site_gallery"), import_module("site_screens")
 LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "embed": "src"}
 """The attribute by which an element makes the browser load a file. Of a `link` all but those that are followed do."""
 FOLLOWED = {"canonical", "next", "prev", "index", "search", "alternate"}
@@ -108,6 +109,8 @@ def test_every_picture_and_report_of_the_gallery_is_there() -> None:
         for number, entry in enumerate(entries)
         for file in (*entry.pictures, *entry.pages)
     ]
+    if os.environ.get("KB_SITE_PARTS") != "without screens":
+        wanted += [("web", file) for screen in screens.SCREENS for file in screen.files.values()]
     assert len(wanted) > 15
     assert [each for each in wanted if not (SITE / "made" / Path(*each)).stat().st_size > 500] == []
     text = (SITE / "gallery.html").read_text(encoding="utf-8")
