@@ -37,7 +37,7 @@ SUB_ROOMS = {
     "kb_cli.run": ["base", "observe", "records", "rules", "folders", "simulation", "saving"],
     "kb_cli.report": ["data", "elements", "pictures", "tables", "html"],
     "kb_cli.sweep": ["pools"],
-    "kb_cli.web": ["answers"],
+    "kb_cli.web": ["lanes", "answers"],
     "kb_cli.commands": ["finished_runs"],
     "kb_engine.program": ["values", "author"],
     "kb_engine.language": ["vector", "access"],

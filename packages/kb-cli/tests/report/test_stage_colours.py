@@ -18,6 +18,6 @@ def test_the_page_takes_the_colours_of_reports_and_has_none_of_its_own() -> None
     assert b'href="/colours.css"' in files["/"].body
     light, dark = colours_css().split("@media")
     names = [re.findall(r"--(colour-\w+): #\w{6}", part) for part in (light, dark)]
-    assert names[0] == names[1] == [*(f"colour-{number}" for number in range(7)), "colour-others"]
+    assert names[0] == names[1] == [*(f"colour-{number}" for number in range(16)), "colour-others"]
     script = files["/palette.js"].body.decode()
     assert not set(re.findall(r"#\w{6}", colours_css())) & set(re.findall(r"#\w{6}", script))

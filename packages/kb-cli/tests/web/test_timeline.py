@@ -16,9 +16,9 @@ from web_client import Client, served
 from kb_cli.main import kb
 from kb_cli.report.pictures.lanes import coverage
 from kb_cli.trace.tracks import Slices, TrackPlace
-from kb_cli.web.answers.messages import message_of
-from kb_cli.web.colourings import OTHERS, by_words
-from kb_cli.web.lane_table import FULL, LaneTable
+from kb_cli.web.answers.messages import message_arrows, message_of
+from kb_cli.web.lanes.colourings import OTHERS, by_words
+from kb_cli.web.lanes.lane_table import FULL, LaneTable
 from kb_cli.web.run_timeline import OPS, WAITS, RunTimeline
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import paths
@@ -73,7 +73,7 @@ class Asked:
         return head, head["parts"]
 
 
-SLICES = {"start": "<f8", "end": "<f8", "row": "<i4", "kind": "u1"}
+SLICES = {"start": "<f8", "end": "<f8", "row": "<i4", "name": "<i4", "kind": "u1"}
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_few_slices_are_given_one_by_one_to_the_picosecond(asked: Asked) -> None
     assert found["record"]["waits_ps"] == waits
     assert [found["before"], found["after"]] == rows["op_id"][[2, 4]].tolist()
     assert asked.get("slice", op=int(record["op_id"])).json == found
-    assert asked.get("edge", table="ops", lane=2, t=t0 + 3).json == {"t_ps": t0}
+    assert asked.get("edge", table="ops", lane=2, t=t0 + 3, t0=t0, t1=t1).json == {"t_ps": t0}
 
 
 def test_the_path_is_one_lane_without_gaps(asked: Asked) -> None:
@@ -337,5 +337,10 @@ def test_a_send_and_the_wait_for_it_show_one_message(tmp_path: Path) -> None:
     (send,) = log.tables["sends"][log.tables["sends"]["t_rung_ps"] == message.rung_ps][:1]
     assert (message.nbytes, message.slot) == (send["nbytes"], send["slot"])
     assert message_of(timeline, OPS, timeline.row_of(message.op)) == message
+    arrows = message_arrows(timeline, (0, timeline.end_ps))
+    assert arrows.count == len(arrows.first) == (log.tables["sends"]["t_taken_ps"] >= 0).sum()
+    assert (message.sent, message.taken) in [(each.sent, each.taken) for each in arrows.first]
+    before = message_arrows(timeline, (0, message.rung_ps - 1))
+    assert (message.sent, message.taken) not in [(each.sent, each.taken) for each in before.first]
     reads = np.flatnonzero([ops.stages[each] == "dma_read" for each in ops.slices.name])
     assert message_of(timeline, OPS, int(reads[0])) is None

@@ -113,14 +113,17 @@ class OpenedRun:
                 fix = "look again when it has simulated some time" if self.place.state == "running" else ""
                 raise RunFolderError(self.place.name, "a run that has not written a log", "one", fix)
             log = read_log(folder, prefix=True)
-            return RunTimeline(Path(self.place.name), log, [], self.place.state == "running")
+            goes_on = self.place.state == "running"
+            return RunTimeline(Path(self.place.name), log, [], goes_on, find_chip=lambda: self.chip)
         source = self.source
         if source.too_large is not None:
             raise source.too_large
         if source.log is None:
             raise NoLogError(source.folder, source.run)
         results = source.run.results
-        return RunTimeline(source.folder, source.log, results.launches, of_workload=results.workload_ops or ())
+        workload = results.workload_ops or ()
+        launches, log = results.launches, source.log
+        return RunTimeline(source.folder, log, launches, of_workload=workload, find_chip=lambda: self.chip)
 
 
 _MOST: Final = 3

@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from kb_cli.run.base.result import LaunchTimes
 from kb_cli.run.base.workload_result import OpResult
 from kb_cli.terminal.units import PS_PER_NS
+from kb_cli.trace.arrange import is_pe
 from kb_cli.trace.critical_path import segment_name, segment_texts
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.slices import launch_slices, memory_slices, op_slices, wait_slices, without_overlap
 from kb_cli.trace.tracks import Slices, TrackPlace
-from kb_cli.web.colourings import (
+from kb_cli.trace.transfers import Floats, flows_of
+from kb_cli.web.lanes.colourings import (
     COMMAND,
+    LINE,
     MOST_NAMES,
+    ON_PATH,
     PATH,
     STAGE,
+    all_alike,
     by_command,
     by_every_word,
     by_one_line,
     by_path,
     by_words,
 )
-from kb_cli.web.lane_table import Kinds, LaneTable
+from kb_cli.web.lanes.fold_table import FoldTable
+from kb_cli.web.lanes.lane_table import Kinds, LaneTable, LaneWindow
+from kb_cli.web.lanes.link_table import USED, LinkFolds, LinkTable
 from kb_cli.web.lazy_parts import LazyParts
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import Causes, PathColumns
 from kb_dataexec.log import TABLE_DTYPES
+from kb_engine.engine import chip_of
 from kb_messages import KbError, SyncReason
+from kb_topology import Topology
 
-OPS, WAITS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "waits", "memories", "launches", "path")
+OPS, WAITS, MEMORIES, LAUNCHES, CRITICAL, LINKS = TABLES = ("ops", "waits", "memories", "launches", "path", "links")
 """The tables. `waits` has the waits of kernels for other PEs, and `path` the critical path as one lane."""
+FOLDED: Final = ".folded"
+"""Behind the name of a table: the folds of its lanes, which are parts of the chip."""
+HAVE_FOLDS: Final = (OPS, MEMORIES, LINKS)
 _PART_OF_TABLE: Final = {"kernels": "the critical path", "transfers": "the service of memories"}
 """The content of auxiliary tables of a log, as words. A run writes these tables when it ends."""
 _MOST_CHAINS: Final = 4
 _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
 
 
+class Windowed(Protocol):
+    """Lanes, or folds of lanes, whose content of a window can be shown."""
+
+    def window(self, lane: int, edges: Floats, kinds: Kinds, few: int, /) -> LaneWindow:
+        """Returns the content of *lane* between the *edges* of pixels, as slices where these are at most *few*."""
+
+
 class RunTimeline:
     """The lanes of *log*, the log of the run in *folder*. *launches* are the launches of its run.json, none without
-    one, and *of_workload* the ops of a workload.
+    one, and *of_workload* the ops of a workload. *find_chip* finds the chip of the run, whose links are shown; there
+    are none without it.
 
     *goes_on* says that the run was not over when its log was read.
     """
@@ -55,8 +75,9 @@ class RunTimeline:
         launches: list[LaunchTimes],
         goes_on: bool = False,
         of_workload: Sequence[OpResult] = (),
+        find_chip: Callable[[], Topology] | None = None,
     ) -> None:
-        self.workload_ops = of_workload
+        self.workload_ops, self._find_chip = of_workload, find_chip
         self.folder, self.log, self.launches, self._goes_on = folder, log, launches, goes_on
         self._parts = LazyParts()
         ops = log.ops
@@ -86,6 +107,7 @@ class RunTimeline:
         of_kernels = waits["reason"] <= SyncReason.BARRIER
         there = {WAITS: bool(((waits["to_ps"] > waits["from_ps"]) & of_kernels).any())}
         there |= {MEMORIES: "transfers" not in self.log.missing, LAUNCHES: bool(self.launches), CRITICAL: has_path}
+        there |= {LINKS: self._find_chip is not None and len(self.log.ops) > 0}
         return [OPS, *(name for name, is_there in there.items() if is_there)]
 
     def table(self, name: str) -> LaneTable:
@@ -98,8 +120,41 @@ class RunTimeline:
             CRITICAL: self._critical,
         }
         if name not in makers:
-            raise KbError("table", repr(name[:40]), f"one of {', '.join(TABLES)}")
+            raise KbError("table", repr(name[:40]), f"one of {', '.join(makers)}")
         return self._parts.part(name, makers[name])
+
+    def windowed(self, name: str) -> Windowed:
+        """Returns the lanes of the table *name*, or of its folds with FOLDED behind it. Raises KbError where the run
+        has none.
+        """
+        base = name.removesuffix(FOLDED)
+        if base == LINKS:
+            return LinkFolds(self.links) if name != base else self.links
+        return self.table(base) if name == base else self.folds(base)
+
+    def folds(self, name: str) -> FoldTable:
+        """Returns the folds of the lanes of the table *name*: of PEs for OPS, of memories for MEMORIES. Raises KbError
+        for a table without folds.
+        """
+        if name not in (OPS, MEMORIES):
+            raise KbError("table", repr(name[:40]), f"one of {OPS}, {MEMORIES}")
+        return self._parts.part((name, FOLDED), lambda: self._new_folds(name))
+
+    def _new_folds(self, name: str) -> FoldTable:
+        table = self.table(name)
+        if name == MEMORIES:
+            return FoldTable(table, [place.title.partition(":")[0] for place in table.lanes])
+        return FoldTable(table, [place.group if is_pe(place.group) else "" for place in table.lanes])
+
+    @property
+    def links(self) -> LinkTable:
+        """The links of the chip that DMAs used. Raises KbErrors where the chip is not known or not installed."""
+        return self._parts.part(LINKS, self._new_links)
+
+    def _new_links(self) -> LinkTable:
+        if self._find_chip is None:
+            raise KbError("table", LINKS, "a run whose chip is known")
+        return LinkTable(list(flows_of(self.log)), chip_of(self._find_chip()))
 
     def _ops(self) -> LaneTable:
         slices = op_slices(self.log.ops, self.log.strings, str(self.folder))
@@ -158,22 +213,28 @@ class RunTimeline:
     def kinds(self, name: str, colouring: str, line: str | None) -> Kinds:
         """Returns the colours of the slices of the table *name*. With *line*, that line differs from all others.
 
-        Tables other than the table of ops have colours by stage.
+        All tables have colours by stage, line and path. Other tables than the table of ops have no commands.
         """
-        wanted = colouring if name == OPS else STAGE
+        name = name.removesuffix(FOLDED)
+        if name == LINKS:
+            return Kinds(STAGE, np.empty(0, np.uint8), (USED,))
+        wanted = STAGE if (colouring == COMMAND and name != OPS) or name == LAUNCHES else colouring
         if name == LAUNCHES and line is None:
             return self._parts.part((name, STAGE), lambda: by_every_word(self.table(name)))
         key = name, wanted if line is None else f"only {line}"
-        return self._parts.part(key, lambda: self._new_kinds(self.table(name), wanted, line))
+        return self._parts.part(key, lambda: self._new_kinds(name, wanted, line))
 
-    def _new_kinds(self, table: LaneTable, colouring: str, line: str | None) -> Kinds:
+    def _new_kinds(self, name: str, colouring: str, line: str | None) -> Kinds:
+        table = self.table(name)
         if line is not None:
             return by_one_line(table, line)
         if colouring == COMMAND:
             return by_command(table)
-        if colouring == PATH:
+        if colouring == PATH and name == CRITICAL:
+            return all_alike(table, PATH, ON_PATH)
+        if colouring == PATH and name != WAITS:
             return by_path(table, np.unique(_joined(self.paths, "op_id")))
-        return by_words(table, colouring)
+        return by_words(table, LINE if colouring == LINE else STAGE)
 
     def row_of(self, op_id: int) -> int:
         """Returns the row of the table of ops that shows *op_id*. Raises KbError for an op that is not there."""

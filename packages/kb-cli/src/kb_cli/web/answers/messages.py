@@ -1,11 +1,19 @@
-"""The message of a slice: of the DMA write that sends it, or of the wait of the kernel that took it."""
+"""The message of a slice: of the DMA write that sends it, or of the wait of the kernel that took it; and all messages
+of a window.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
+from kb_cli.trace.protobuf import Ints
+from kb_cli.web.answer import WebAnswer, json_answer
+from kb_cli.web.answers.timeline import times
 from kb_cli.web.run_timeline import OPS, WAITS, RunTimeline
+from kb_cli.web.web_request import WebRequest
 
 
 class MessageEnd(Struct, frozen=True, kw_only=True):
@@ -101,3 +109,62 @@ def _waited(timeline: RunTimeline, lane: tuple[str, int], taken_ps: int) -> bool
     table = timeline.table(lane[0])
     row = table.at(lane[1], taken_ps - 1) if taken_ps else None
     return lane[0] == WAITS and row is not None and int(table.end_ps[row]) == taken_ps
+
+
+_MOST: Final = 200
+"""The most messages of a window that are answered. More arrows would hide what they lead to."""
+
+
+class MessageArrow(Struct, frozen=True, kw_only=True):
+    """The way of a message: from its doorbell to the kernel that took it."""
+
+    sent: MessageEnd
+    taken: MessageEnd
+
+
+class MessageArrows(Struct, frozen=True, kw_only=True):
+    """The number of messages that kernels took in a window, and the first of them in the order of time."""
+
+    count: int
+    first: list[MessageArrow]
+
+
+def arrows(asked: WebRequest) -> WebAnswer:
+    """Answers with the messages that were on their way between `t0` and `t1`."""
+    return json_answer(message_arrows(asked.run.timeline, times(asked)))
+
+
+def message_arrows(timeline: RunTimeline, window: tuple[int, int]) -> MessageArrows:
+    """Returns the messages that were on their way in *window*, its begin and its end in ps."""
+    sends = timeline.log.tables.get("sends")
+    if sends is None:
+        return MessageArrows(count=0, first=[])
+    taken, rung = sends["t_taken_ps"], sends["t_rung_ps"]
+    there: Ints = np.flatnonzero((rung >= 0) & (taken >= window[0]) & (rung <= window[1]))
+    first = sends[there[np.argsort(taken[there], kind="stable")[:_MOST]]]
+    ops, lanes = timeline.table(OPS), _first_lanes(timeline)
+    writes: Ints = np.flatnonzero(np.isin(ops.slices.arguments["command"], first["command_seq"]))
+    writes = writes[np.argsort(ops.end_ps[writes], kind="stable")]
+    last = dict(
+        zip(ops.slices.arguments["command"][writes].tolist(), writes.tolist(), strict=True)
+    )  # the last one stays
+    found = []
+    for send in first:
+        write, end = last[int(send["command_seq"])], lanes.get(timeline.log.strings[send["dst"]])
+        if end is not None:
+            t_ps = min(int(ops.end_ps[write]), int(send["t_rung_ps"]))
+            sent = MessageEnd(table=OPS, lane=ops.lane_of(write), t_ps=t_ps)
+            found.append(
+                MessageArrow(sent=sent, taken=MessageEnd(table=end[0], lane=end[1], t_ps=int(send["t_taken_ps"])))
+            )
+    return MessageArrows(count=len(there), first=found)
+
+
+def _first_lanes(timeline: RunTimeline) -> dict[str, tuple[str, int]]:
+    """Returns the first lane of each PE, that of its waits if it has one."""
+    tables = [name for name in (OPS, WAITS) if name in timeline.tables]
+    return {
+        place.group: (name, len(timeline.table(name).lanes) - 1 - lane)
+        for name in tables
+        for lane, place in enumerate(reversed(timeline.table(name).lanes))
+    }

@@ -12,7 +12,7 @@ from msgspec import Struct
 from kb_cli.web.answer import WebAnswer, json_answer
 from kb_cli.web.answers.messages import ShownMessage, message_of
 from kb_cli.web.answers.timeline import LATEST_PS
-from kb_cli.web.lane_table import LaneTable
+from kb_cli.web.lanes.lane_table import LaneTable
 from kb_cli.web.run_timeline import OPS, RunTimeline
 from kb_cli.web.web_request import WebRequest
 from kb_dataexec.analysis import PathColumns

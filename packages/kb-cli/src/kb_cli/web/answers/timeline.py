@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
+from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.protobuf import Ints
+from kb_cli.trace.tracks import TrackPlace
 from kb_cli.trace.transfers import Floats
 from kb_cli.web.answer import BINARY, WebAnswer, json_answer, json_bytes
-from kb_cli.web.colourings import STAGE, check_colouring
-from kb_cli.web.lane_table import Kinds, LaneTable, LaneWindow
-from kb_cli.web.run_timeline import OPS, RunTimeline
+from kb_cli.web.lanes.colourings import STAGE, check_colouring
+from kb_cli.web.lanes.fold_table import FoldTable
+from kb_cli.web.lanes.lane_table import Kinds, LaneTable, LaneWindow
+from kb_cli.web.run_timeline import HAVE_FOLDS, LINKS, OPS, RunTimeline, Windowed
 from kb_cli.web.web_request import WebRequest, whole_number
 from kb_messages import KbError
 
@@ -93,10 +97,27 @@ _FEW: Final = 12
 
 
 class ShownLane(Struct, frozen=True, kw_only=True):
-    """A lane of a group: its number in its table, and its title."""
+    """A lane of a group: its number in its table, its title, and the time of its slices."""
 
     lane: int
     title: str
+    busy_ps: int
+
+
+class ShownFold(Struct, frozen=True, kw_only=True):
+    """A part of the chip as a lane of the folds of a table: all lanes from `first` to before `last`.
+
+    Its `units` are at work for `busy_ps` together. `end_ps` is the end of the last slice, whose op is `last_op`; both
+    are None for links.
+    """
+
+    name: str
+    first: int
+    last: int
+    units: int
+    busy_ps: int
+    end_ps: int | None
+    last_op: int | None
 
 
 class LaneGroup(Struct, frozen=True, kw_only=True):
@@ -110,7 +131,8 @@ class LaneList(Struct, frozen=True, kw_only=True):
     """The lanes of one table. `from_ps` and `until_ps` are the ends of the whole run.
 
     Numbers of lanes belong to the run as it was read with `stamp`, which later requests repeat. `tables` are the tables
-    that the run has.
+    that the run has. A fold stands before its parts, and its place in `folds` is its number. `launches` are the begin
+    and the end of the kernels of each launch.
     """
 
     stamp: str
@@ -119,14 +141,16 @@ class LaneList(Struct, frozen=True, kw_only=True):
     until_ps: int
     slices: int
     groups: list[LaneGroup]
+    folds: list[ShownFold]
+    launches: list[tuple[int, int]]
     notes: list[str]
 
 
 class WindowPart(Struct, frozen=True, kw_only=True):
     """The bytes of `lane` in an answer.
 
-    With `slices`, these are as many begins and ends (float64), numbers (int32) and kinds (a byte). Otherwise they are
-    the coverage (a byte) of each pixel, and its kind, or one kind for all if `kinds` is 1.
+    With `slices`, these are as many begins and ends (float64), numbers and names (int32) and kinds (a byte). Otherwise
+    they are the coverage (a byte) of each pixel, and its kind, or one kind for all if `kinds` is 1.
     """
 
     lane: int
@@ -135,34 +159,83 @@ class WindowPart(Struct, frozen=True, kw_only=True):
 
 
 class WindowHead(Struct, frozen=True, kw_only=True):
-    """The head before the bytes. `texts` are the kinds. A pixel lasts `(t1_ps - t0_ps) / pixels`."""
+    """The head before the bytes. `texts` are the kinds, and `names` the names of slices.
+
+    A pixel lasts `(t1_ps - t0_ps) / pixels`.
+    """
 
     t0_ps: int
     t1_ps: int
     pixels: int
     texts: list[str]
+    names: list[str]
     parts: list[WindowPart]
 
 
 def lanes(asked: WebRequest) -> WebAnswer:
     """Answers with the lanes of the table that the field `table` names."""
-    run = asked.run
+    run, name = asked.run, asked.field("table")
     timeline = run.timeline
-    table = timeline.table(asked.field("table"))
+    places, busy_ps, folds, n_slices = _links(timeline) if name == LINKS else _table(timeline, name)
     groups: dict[str, list[ShownLane]] = {}
-    for number, place in enumerate(table.lanes):
-        groups.setdefault(place.group, []).append(ShownLane(lane=number, title=place.title))
+    for number, (place, busy) in enumerate(zip(places, busy_ps, strict=True)):
+        groups.setdefault(place.group, []).append(ShownLane(lane=number, title=place.title, busy_ps=busy))
     return json_answer(
         LaneList(
             stamp=run.stamp,
             tables=timeline.tables,
             from_ps=timeline.start_ps,
             until_ps=timeline.end_ps,
-            slices=len(table.slices.track),
-            groups=[LaneGroup(name=name, lanes=found) for name, found in groups.items()],
+            slices=n_slices,
+            groups=[LaneGroup(name=group, lanes=found) for group, found in groups.items()],
+            folds=folds,
+            launches=[(round(each.start_ns * PS_PER_NS), round(each.end_ns * PS_PER_NS)) for each in timeline.launches],
             notes=timeline.notes,
         )
     )
+
+
+_Listed: TypeAlias = tuple[Sequence[TrackPlace], list[int], list[ShownFold], int]
+"""Lanes, their busy time, their folds, and the number of slices."""
+
+
+def _table(timeline: RunTimeline, name: str) -> _Listed:
+    table = timeline.table(name)
+    folds = _folds(timeline.folds(name), table) if name in HAVE_FOLDS else []
+    return table.lanes, table.busy_of_lanes.tolist(), folds, len(table.slices.track)
+
+
+def _folds(folds: FoldTable, table: LaneTable) -> list[ShownFold]:
+    ops = table.slices.arguments["op"]
+    return [
+        ShownFold(
+            name=fold.name,
+            first=fold.first,
+            last=fold.last,
+            units=fold.last_unit - fold.first_unit,
+            busy_ps=busy,
+            end_ps=int(table.end_ps[row]),
+            last_op=int(ops[row]),
+        )
+        for fold, busy, row in zip(folds.folds, folds.busy_ps.tolist(), folds.last_rows, strict=True)
+    ]
+
+
+def _links(timeline: RunTimeline) -> _Listed:
+    links = timeline.links
+    folds = [
+        ShownFold(
+            name=fold.name,
+            first=fold.first,
+            last=fold.last,
+            units=fold.last - fold.first,
+            busy_ps=links.busy_ps(fold.first, fold.last),
+            end_ps=None,
+            last_op=None,
+        )
+        for fold in links.folds
+    ]
+    return links.lanes, [links.busy_ps(lane, lane + 1) for lane in range(len(links.lanes))], folds, 0
 
 
 def window(asked: WebRequest) -> WebAnswer:
@@ -175,16 +248,22 @@ def window(asked: WebRequest) -> WebAnswer:
         raise KbError("lanes", f"more than {_MOST_LANES}", "no more than a window shows")
     pixels = min(asked.whole("pixels", 1, _MOST_PIXELS), max(_BUDGET // len(wanted), 1))
     timeline, name = asked.run.timeline, asked.field("table")
-    table = timeline.table(name)
+    table = timeline.windowed(name)
     kinds = timeline.kinds(name, check_colouring(asked.fields.get("colour", STAGE)), asked.fields.get("line"))
-    return WebAnswer(window_bytes(table, kinds, wanted, (t0, t1, pixels)), BINARY)
+    names = timeline.table(name).slices.names if isinstance(table, LaneTable) else ()
+    return WebAnswer(window_bytes(table, kinds, wanted, (t0, t1, pixels), names), BINARY)
 
 
-def window_bytes(table: LaneTable, kinds: Kinds, lanes: list[int], size: tuple[int, int, int]) -> bytes:
-    """Returns the content of *lanes* in a window of *size*: its begin, its end, and a number of pixels."""
+def window_bytes(
+    table: Windowed, kinds: Kinds, lanes: list[int], size: tuple[int, int, int], names: Sequence[str] = ()
+) -> bytes:
+    """Returns the content of *lanes* in a window of *size*: its begin, its end, and a number of pixels.
+
+    *names* are the names of the slices of *table*.
+    """
     t0, t1, pixels = size
     edges: Floats = np.linspace(t0, t1, pixels + 1)
-    return _packed(table, [table.window(lane, edges, kinds, pixels // _FEW) for lane in lanes], kinds, size)
+    return _packed([table.window(lane, edges, kinds, pixels // _FEW) for lane in lanes], kinds, size, names)
 
 
 def times(asked: WebRequest) -> tuple[int, int]:
@@ -195,33 +274,42 @@ def times(asked: WebRequest) -> tuple[int, int]:
     return t0, t1
 
 
-def _packed(table: LaneTable, found: list[LaneWindow], kinds: Kinds, size: tuple[int, int, int]) -> bytes:
+def _packed(found: list[LaneWindow], kinds: Kinds, size: tuple[int, int, int], names: Sequence[str]) -> bytes:
     parts, columns = [], []
+    shown = np.unique(np.concatenate([np.empty(0, np.int64), *(each.slices.name for each in found if each.slices)]))
     for each in found:
-        if each.rows is not None:
-            rows = slice(each.rows.start, each.rows.stop)
-            parts.append(WindowPart(lane=each.lane, slices=len(each.rows), kinds=0))
-            columns += [table.start_ps[rows].astype("<f8"), table.end_ps[rows].astype("<f8")]
-            columns += [np.arange(rows.start, rows.stop, dtype="<i4"), kinds.number[rows]]
+        if each.slices is not None:
+            first, start, end, kind, name = each.slices
+            parts.append(WindowPart(lane=each.lane, slices=len(start), kinds=0))
+            columns += [start.astype("<f8"), end.astype("<f8"), np.arange(first, first + len(start), dtype="<i4")]
+            columns += [np.searchsorted(shown, name).astype("<i4"), kind]
         elif each.cover is not None and each.kind is not None:
             parts.append(WindowPart(lane=each.lane, slices=None, kinds=len(each.kind)))
             columns += [each.cover, each.kind]
     t0, t1, pixels = size
-    head = json_bytes(WindowHead(t0_ps=t0, t1_ps=t1, pixels=pixels, texts=list(kinds.texts), parts=parts))
-    return b"".join([len(head).to_bytes(4, "little"), head, *(column.tobytes() for column in columns)])
+    head = WindowHead(
+        t0_ps=t0,
+        t1_ps=t1,
+        pixels=pixels,
+        texts=list(kinds.texts),
+        names=[names[at] for at in shown.tolist()] if len(names) else [],
+        parts=parts,
+    )
+    text = json_bytes(head)
+    return b"".join([len(text).to_bytes(4, "little"), text, *(column.tobytes() for column in columns)])
 
 
 class FoundEdge(Struct, frozen=True, kw_only=True):
-    """The begin or end of a slice that is nearest to a moment."""
+    """The begin or end of a slice that is nearest to a moment, None where the window has none."""
 
-    t_ps: int
+    t_ps: int | None
 
 
 def edge(asked: WebRequest) -> WebAnswer:
-    """Answers with the edge in `lane` of `table` that is nearest to `t`."""
+    """Answers with the edge in `lane` of `table` between `t0` and `t1` that is nearest to `t`."""
     table = asked.run.timeline.table(asked.field("table"))
     lane = asked.whole("lane", 0, 2**31)
-    return json_answer(FoundEdge(t_ps=table.nearest_edge(lane, asked.whole("t", 0, LATEST_PS))))
+    return json_answer(FoundEdge(t_ps=table.nearest_edge(lane, asked.whole("t", 0, LATEST_PS), times(asked))))
 
 
 def find(asked: WebRequest) -> WebAnswer:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from kb_cli.web.answer import WebAnswer, json_answer
 from kb_cli.web.answers.timeline import times
-from kb_cli.web.lane_table import LaneTable, Mask
+from kb_cli.web.lanes.lane_table import LaneTable, Mask
 from kb_cli.web.run_timeline import CRITICAL, MEMORIES, OPS, RunTimeline
 from kb_cli.web.web_request import WebRequest
 

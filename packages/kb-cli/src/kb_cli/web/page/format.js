@@ -61,10 +61,15 @@ export function ticks(t0, t1, wanted) {
     return {step, found};
 }
 
-// The label of a tick: as many digits as its step needs, all ticks in one unit.
-export function tickText(ps, step, most) {
+// Makes texts of times up to `most` in one unit, with as many digits as tell `step` ps apart.
+export function scale(most, step) {
     const [unit, size] = TIMES.find(([, each]) => most >= each) ?? ["ps", 1];
-    const decimals = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
-    const digits = Math.min(decimals, 12);
-    return `${(ps / size).toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
+    const digits = Math.min(Math.max(Math.ceil(Math.log10(size / step) - 1e-9), 0), Math.round(Math.log10(size)));
+    return (ps) => `${(ps / size).toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits})} ${unit}`;
+}
+
+// The same for the ends of a window `width` ps long: a thousandth of it and of the unit can be told.
+export function scaleOf(most, width) {
+    const [, size] = TIMES.find(([, each]) => most >= each) ?? ["ps", 1];
+    return scale(most, Math.min(width, size) / 1000);
 }

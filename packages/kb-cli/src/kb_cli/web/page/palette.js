@@ -1,6 +1,7 @@
 // The colours of stages and blocks are those of colours.css.
 
-const INKS = 7;
+const FREE = [0, 1, 2, 3, 4, 5, 6, 8, 9, 7, 10, 11]; // the colours that texts without one of their own may get
+const TURNS = [8, 10];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function usual(text) {
@@ -8,19 +9,44 @@ function usual(text) {
     return at === "" ? undefined : Number(at);
 }
 
-function own(texts) {
-    const all = [...Array(INKS).keys()];
-    const taken = new Set(texts.map(usual).filter((each) => each !== undefined));
-    const free = all.filter((at) => !taken.has(at));
-    let next = 0;
-    return texts.map((text) => usual(text) ?? (free.length ? free[next++ % free.length] : next++ % INKS));
+// The colours of the kinds of several tables: a text has one colour in all of them, and two texts share a colour only
+// where they mean one block, or where there are more texts than colours.
+export class Colours {
+    constructor() {
+        this.given = new Map();
+    }
+
+    // The colours of the kinds of one table, of which the last may be "others". Two kinds are one that matters, and the rest.
+    of(texts, twoSided) {
+        const others = style("--colour-others");
+        if (twoSided) return [style("--colour-1"), others];
+        for (const text of texts) if (usual(text) !== undefined) this.given.set(text, usual(text));
+        return texts.map((text, at) => (text === "others" && at === texts.length - 1 ? others : style(`--colour-${this.own(text)}`)));
+    }
+
+    // The colours of ops of a model, which their names tell apart: two that take turns.
+    inTurn(texts) {
+        return texts.map((text, at) => style(`--colour-${usual(text) ?? TURNS[at % 2]}`));
+    }
+
+    own(text) {
+        if (!this.given.has(text)) {
+            const taken = new Set(this.given.values());
+            const free = FREE.filter((each) => !taken.has(each));
+            this.given.set(text, free[0] ?? FREE[this.given.size % FREE.length]);
+        }
+        return this.given.get(text);
+    }
 }
 
-// The colours of kinds, of which the last may be "others". Two kinds are one that matters, and the rest.
-export function colours(texts, twoSided) {
-    const others = style("--colour-others");
-    if (twoSided) return [style("--colour-1"), others];
-    return own(texts).map((ink, at) => (texts[at] === "others" && at === texts.length - 1 ? others : style(`--colour-${ink}`)));
+function luminance(colour) {
+    const [r, g, b] = rgb(colour).map((each) => each / 255).map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+// The ink of text on a bar: black or white, whichever has the higher contrast, which is 4.58 at least.
+export function inkOn(colour) {
+    return (luminance(colour) + 0.05) ** 2 > 0.05 * 1.05 ? "#000000" : "#ffffff";
 }
 
 export function rgb(colour) {

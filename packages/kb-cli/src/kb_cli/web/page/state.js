@@ -1,6 +1,6 @@
 // The address of a view: everything that a link has to say, in the fragment. `wrong` are sentences on what it says and nobody can show.
 
-const FIELDS = ["view", "run", "with", "t0", "t1", "line", "pe", "op", "lane", "colour", "find", "part", "shown", "a", "b", "sweep", "sort"];
+const FIELDS = ["view", "run", "with", "t0", "t1", "line", "pe", "op", "lane", "colour", "find", "part", "shown", "a", "b", "order", "pins", "sweep", "sort"];
 const NUMBERS = new Set(["t0", "t1", "op", "a", "b"]);
 
 export function read(fragment) {

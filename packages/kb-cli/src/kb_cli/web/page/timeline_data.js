@@ -1,10 +1,11 @@
 // What lanes show: asked for windows somewhat wider than the visible one, the latest question first.
 
 import {Refused, bytes} from "/api.js";
-import {colours, rgb} from "/palette.js";
+import {Colours, rgb} from "/palette.js";
 
 const BESIDE = 0.3; // of the window, on both sides, so that small steps need no answer
 const AGAIN_MS = 3000; // before a question is asked again that had no answer
+const ON_PATH = new Set(["ops", "ops.folded", "memories", "memories.folded", "path"]); // whose colours tell what is on the path
 const FAINTEST = 0.2; // the opacity of coverage that is next to none
 
 // The answer of /api/window, whose form its Python module tells.
@@ -25,6 +26,7 @@ export function unpacked(buffer) {
             part.start = take(Float64Array, part.slices);
             part.end = take(Float64Array, part.slices);
             part.row = take(Int32Array, part.slices);
+            part.name = take(Int32Array, part.slices);
             part.kind = take(Uint8Array, part.slices);
         }
     }
@@ -60,6 +62,7 @@ export class Windows {
     // `told(error)` is called when something new can be drawn, or could not be had.
     constructor(told) {
         this.told = told;
+        this.colours = new Colours();
         this.of = {}; // by table: what its colours need, and the window of each lane
         this.asking = new Map();
         this.refused = new Map(); // by table: the question that had no answer, and when it was asked
@@ -67,6 +70,7 @@ export class Windows {
 
     forget() {
         this.of = {};
+        this.colours = new Colours();
         for (const each of this.asking.values()) each.stop.abort();
         this.asking.clear();
         this.refused.clear();
@@ -114,8 +118,8 @@ export class Windows {
     }
 
     take(table, head, fields, view, bounds) {
-        const twoSided = fields.line !== undefined || fields.colour === "path" && table === "ops";
-        const palette = colours(head.texts, twoSided);
+        const twoSided = table.startsWith("links") ? false : fields.line !== undefined || fields.colour === "path" && ON_PATH.has(table);
+        const palette = table === "launches" && !twoSided ? this.colours.inTurn(head.texts) : this.colours.of(head.texts, twoSided);
         picture(head, palette);
         const kept = this.of[table]?.lanes ?? new Map();
         this.of[table] = {texts: head.texts, palette, lanes: kept};
@@ -123,7 +127,7 @@ export class Windows {
         const t0 = head.t0_ps <= bounds.t0 ? -Infinity : head.t0_ps;
         const t1 = head.t1_ps >= bounds.t1 ? Infinity : head.t1_ps;
         for (const part of head.parts) {
-            kept.set(part.lane, {...part, t0, t1, from: head.t0_ps, until: head.t1_ps, pixels: head.pixels,
+            kept.set(part.lane, {...part, names: head.names, t0, t1, from: head.t0_ps, until: head.t1_ps, pixels: head.pixels,
                 span: part.cover ? head.t1_ps - head.t0_ps : 0});
         }
     }

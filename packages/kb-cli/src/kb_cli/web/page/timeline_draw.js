@@ -1,24 +1,35 @@
 // Draws the timeline. What it draws is given; nothing is asked for here.
 
-import {duration, percent, tickText, ticks} from "/format.js";
+import {duration, percent, scale, ticks} from "/format.js";
 import {style} from "/palette.js";
-import {ROW} from "/timeline_rows.js";
+import {bars, frame} from "/timeline_bars.js";
+import {MAP, drawMap} from "/timeline_minimap.js";
+import {ROW} from "/timeline_tree.js";
 
-export const AXIS = 22;
-export const TOP = AXIS + ROW + 4;
+const AXIS = 22;
+const PATH = MAP + AXIS;
+const INDENT = 12;
+const PIN = 18; // pixels at the end of a name
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
-const LABEL = 34; // a slice narrower than this has no label
 
 export class Drawing {
     constructor(canvas) {
         this.canvas = canvas;
         this.context = canvas.getContext("2d");
         this.wide = new Map();
+        this.pinned = [];
     }
 
-    size(width, height, names) {
+    // `pinned` are the rows that stay above the others.
+    size(width, height, names, pinned) {
         const ratio = Math.min(devicePixelRatio || 1, 2);
-        [this.width, this.height, this.names, this.ratio] = [width, height, names, ratio];
+        Object.assign(this, {width, height, names, ratio});
+        this.top = PATH + ROW + 4;
+        this.pinned = pinned.map((row) => {
+            const placed = {...row, at: this.top - 2};
+            this.top += row.height;
+            return placed;
+        });
         const wanted = [Math.round(width * ratio), Math.round(height * ratio)];
         if (this.canvas.width !== wanted[0] || this.canvas.height !== wanted[1]) [this.canvas.width, this.canvas.height] = wanted;
     }
@@ -31,7 +42,18 @@ export class Drawing {
         return view.t0 + (x - this.names) / (this.width - this.names) * (view.t1 - view.t0);
     }
 
-    draw({view, rows, scroll, windows, selected, marks, hover, path, arrow}) {
+    // What is at a height: "map", "axis", "path", or a row with `at`, its place on the canvas.
+    at(y, tree, scroll) {
+        if (y < MAP) return "map";
+        if (y < PATH) return "axis";
+        if (y < PATH + ROW) return "path";
+        if (y < this.top) return this.pinned.find((row) => y >= row.at && y < row.at + row.height);
+        const [row] = tree.between(y - this.top + scroll, y - this.top + scroll + 1);
+        return row && {...row, at: row.y - scroll + this.top};
+    }
+
+    draw(shown) {
+        const {view, tree, scroll, windows, selected, marks, hover, path, arrows, cursor, pins} = shown;
         const {context: to} = this;
         to.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         to.clearRect(0, 0, this.width, this.height);
@@ -39,118 +61,121 @@ export class Drawing {
         to.textBaseline = "middle";
         this.ink = {ink: style("--ink"), soft: style("--soft"), rule: style("--rule"), panel: style("--panel"),
             page: style("--page"), mark: style("--mark"), over: style("--over"), path: style("--path")};
-        const visible = rows ? rows.between(scroll, scroll + this.height - TOP) : [];
         this.axis(view);
-        to.save();
-        to.beginPath();
-        to.rect(0, TOP, this.width, this.height - TOP);
-        to.clip();
-        for (const row of visible) this.row(row, row.y - scroll + TOP, view, windows, selected);
-        if (arrow) this.arrow(arrow.t.map((t) => this.x(t, view)), arrow.heights.map((y) => y - scroll + TOP));
-        to.restore();
-        this.lane({table: "path", lane: 0}, AXIS, ROW, view, windows, selected);
-        this.name("critical path", 8, AXIS + ROW / 2, this.ink.ink);
+        const some = {view, windows, selected, cursor, pins, hover: hover?.row};
+        this.clipped(this.top, () => {
+            for (const row of tree.between(scroll, scroll + this.height - this.top)) this.row(row, row.y - scroll + this.top, some);
+            for (const [a, b] of arrows) this.arrow([this.x(a.t, view), this.x(b.t, view)], [a.y - scroll + this.top, b.y - scroll + this.top]);
+        });
+        for (const row of this.pinned) this.row(row, row.at, some);
+        this.lane({table: "path", lane: 0}, PATH, ROW, some);
+        this.name("critical path", 8, PATH + ROW / 2, this.ink.ink);
+        if (path) this.name(path, this.names + 8, PATH + ROW / 2, this.ink.soft);
+        drawMap(this, shown);
         to.fillStyle = this.ink.rule;
-        to.fillRect(0, TOP - 2, this.width, 1);
+        to.fillRect(0, PATH + ROW + 1, this.width, 1);
+        if (this.pinned.length) to.fillRect(0, this.top - 3, this.width, 2);
         to.fillRect(this.names - 1, 0, 1, this.height);
         this.marks(marks, view);
-        if (hover) this.hover(hover, view);
-        if (path) this.name(path, this.names + 8, AXIS + ROW / 2, this.ink.soft);
+        if (hover) this.hover(hover);
     }
 
-    row(row, y, view, windows, selected) {
+    clipped(top, draw) {
         const {context: to} = this;
-        if (!row.lane) {
+        to.save();
+        to.beginPath();
+        to.rect(0, top, this.width, this.height - top);
+        to.clip();
+        draw();
+        to.restore();
+    }
+
+    row(row, y, some) {
+        const {context: to} = this;
+        const {node, lanes, height} = row;
+        const isAt = some.cursor === node.key;
+        if (node.children) {
             to.fillStyle = this.ink.panel;
-            to.fillRect(0, y, row.lanes.length ? this.names - 1 : this.width, row.height);
-            this.name(`${row.group.open ? "▾" : "▸"} ${row.group.name}`, 6, y + row.height / 2, this.ink.ink);
-        } else {
-            const title = this.names < 150 ? row.lane.title.replace(/^\w+: /, "") : row.lane.title;
-            this.name(title, row.group.lanes.length > 1 || row.group.name !== row.lane.title ? 20 : 8, y + row.height / 2, this.ink.soft);
+            to.fillRect(0, y, this.names - 1, height);
         }
-        const high = (row.height - (row.lane ? 3 : 4)) / Math.max(row.lanes.length, 1);
-        row.lanes.forEach((lane, at) => {
-            const top = y + 1 + at * high;
-            this.lane(lane, top, Math.max(row.lanes.length > 1 && high > 2.5 ? high - 0.5 : high, 0.5), view, windows, selected);
-        });
+        if (isAt) {
+            to.fillStyle = this.ink.over;
+            to.fillRect(0, y, this.names - 1, height);
+            to.fillStyle = this.ink.path;
+            to.fillRect(0, y, 3, height);
+        }
+        this.title(node, y + Math.min(height, 22) / 2, some, isAt);
+        const high = (height - 3) / Math.max(lanes.length, 1);
+        const [above, less] = node.open && lanes.length ? [5, 8] : [0, 0]; // the heat of what is open is thin
+        lanes.forEach((lane, at) => this.lane(lane, y + 1 + at * high + above, Math.max(lanes.length > 1 ? high - 0.7 : high - less, 0.5), some));
+        if (node.waits) this.name(node.waits, this.names + 8, y + height / 2, this.ink.soft);
         to.fillStyle = this.ink.rule;
-        if (!row.lane || row.group.lanes.at(-1) === row.lane) to.fillRect(0, y + row.height - 0.5, this.width, 0.5);
+        if (node.children || node.parent?.children.at(-1) === node) to.fillRect(0, y + height - 0.5, this.width, 0.5);
+    }
+
+    title(node, y, {pins, hover}, isAt) {
+        const x = 8 + node.depth * INDENT;
+        const isPinned = pins.includes(node.key);
+        const pin = isPinned || isAt || hover === node.key;
+        const share = node.share === undefined || this.names < 170 ? "" : percent(node.share).replace(/\.\d/, "");
+        const end = this.names - 8 - (pin ? PIN : 0);
+        const room = end - x - (share ? this.measured(share) + 8 : 0);
+        const arrow = node.children ? (node.open ? "▾ " : "▸ ") : "";
+        const text = [node.name, node.short].find((each) => each && this.measured(arrow + each) <= room) ?? this.fitting(node.short ?? node.name, room - 12);
+        this.name(arrow + text, x, y, node.children ? this.ink.ink : this.ink.soft);
+        if (share) this.name(share, end - this.measured(share), y, this.ink.soft);
+        if (pin) this.pin(y, isPinned);
+    }
+
+    // A pin at the end of a name: full where the row is pinned.
+    pin(y, isPinned) {
+        const {context: to, names} = this;
+        to.beginPath();
+        to.arc(names - 13, y - 2.5, 3.5, 0, 7);
+        to.moveTo(names - 13, y + 1);
+        to.lineTo(names - 13, y + 6);
+        [to.fillStyle, to.strokeStyle, to.lineWidth] = [isPinned ? this.ink.path : this.ink.page, isPinned ? this.ink.path : this.ink.soft, 1.5];
+        to.fill();
+        to.stroke();
+    }
+
+    isPin(x) {
+        return x < this.names && x > this.names - 8 - PIN;
     }
 
     name(text, x, y, ink) {
         const {context: to} = this;
         to.save();
         to.beginPath();
-        to.rect(0, 0, x > this.names ? this.width : this.names - 6, this.height);
+        to.rect(0, 0, x > this.names ? this.width : this.names - 4, this.height);
         to.clip();
         to.fillStyle = ink;
         to.fillText(text, x, y);
         to.restore();
     }
 
-    lane({table, lane}, y, height, view, windows, selected) {
+    lane({table, lane}, y, height, {view, windows, selected}) {
         const found = windows.get(table, lane);
         if (!found) return;
-        const {context: to} = this;
-        to.save();
-        to.beginPath();
-        to.rect(this.names, y, this.width - this.names, height);
-        to.clip();
-        if (found.cover) this.covered(found, y, height, view);
-        else this.slices(found, y, height, view, windows.kinds(table));
-        to.restore();
-        if (selected && selected.table === table && selected.lane === lane) this.frame(selected, y, height, view);
+        bars(this, found, y, height, view, windows.kinds(table));
+        if (selected && selected.table === table && selected.lane === lane) frame(this, selected, y, height, view);
     }
 
-    covered(found, y, height, view) {
-        if (!found.sheet) return;
-        const {context: to} = this;
-        to.imageSmoothingEnabled = false;
-        const [x0, x1] = [this.x(found.from, view), this.x(found.until, view)];
-        to.drawImage(found.sheet, 0, found.line, found.pixels, 1, x0, y, x1 - x0, height);
+    measured(text) {
+        const found = this.wide.get(text) ?? this.context.measureText(text).width;
+        if (this.wide.size > 5000) this.wide.clear();
+        this.wide.set(text, found);
+        return found;
     }
 
-    slices(found, y, height, view, {palette, texts}) {
-        const {context: to} = this;
-        for (let at = 0; at < found.slices; at++) {
-            if (found.end[at] < view.t0 || found.start[at] > view.t1) continue;
-            const left = Math.max(this.x(found.start[at], view), this.names - 1);
-            const right = Math.min(this.x(found.end[at], view), this.width + 1);
-            const width = Math.max(right - left, 1);
-            to.fillStyle = palette[found.kind[at]];
-            to.fillRect(left, y, width > 3 ? width - 0.7 : width, height);
-            const label = texts[found.kind[at]];
-            if (height >= 12 && width > LABEL && label !== undefined) this.label(label, left, y, width, height);
-        }
-    }
-
-    label(text, left, y, width, height) {
-        const {context: to} = this;
-        const shown = this.fitting(text, width - 8);
-        if (!shown) return;
-        to.fillStyle = "#ffffff";
-        to.strokeStyle = "rgba(0, 0, 0, 0.55)";
-        to.lineWidth = 2;
-        to.strokeText(shown, left + 4, y + height / 2 + 0.5);
-        to.fillText(shown, left + 4, y + height / 2 + 0.5);
-    }
-
-    // As much of a text as has room, nothing where that would be a letter or two.
+    // As much of a text as has room: all, its first word, the last part of an id, or its begin; nothing where that would be a letter or two.
     fitting(text, room) {
-        const wide = this.wide.get(text) ?? this.context.measureText(text).width;
-        this.wide.set(text, wide);
-        if (wide <= room) return text;
-        const letters = Math.floor(text.length * (room - 14) / wide);
-        return letters < 3 ? "" : `${text.slice(0, letters)}…`;
-    }
-
-    frame({t0, t1}, y, height, view) {
-        const {context: to} = this;
-        const [left, right] = [Math.max(this.x(t0, view), this.names), Math.min(this.x(t1, view), this.width)];
-        if (right < this.names || left > this.width) return;
-        to.strokeStyle = this.ink.ink;
-        to.lineWidth = 2;
-        to.strokeRect(left - 1, y - 1, Math.max(right - left, 1) + 2, height + 2);
+        const word = text.split(" ")[0].replace(/:$/, "");
+        const part = word.split(".").at(-1);
+        const whole = [text, word, part].find((each) => this.measured(each) <= room);
+        if (whole !== undefined) return whole;
+        const letters = Math.floor(part.length * (room - 12) / this.measured(part));
+        return letters < 3 ? "" : `${part.slice(0, letters)}…`;
     }
 
     // An arrow between two points, as far as it is right of the names.
@@ -160,7 +185,7 @@ export class Drawing {
         const wing = (by) => [x1 - 9 * Math.cos(turn + by), y1 - 9 * Math.sin(turn + by)];
         to.save();
         to.beginPath();
-        to.rect(this.names, TOP, this.width - this.names, this.height - TOP);
+        to.rect(this.names, this.top, this.width - this.names, this.height - this.top);
         to.clip();
         for (const [ink, width] of [[this.ink.page, 4], [this.ink.ink, 1.75]]) {
             to.strokeStyle = ink;
@@ -178,19 +203,18 @@ export class Drawing {
 
     axis(view) {
         const {context: to} = this;
-        to.fillStyle = this.ink.page;
-        to.fillRect(0, 0, this.width, TOP - 2);
         const {step, found} = ticks(view.t0, view.t1, (this.width - this.names) / 110);
+        const text = scale(view.t1, step);
         for (const t of found) {
             const x = this.x(t, view);
             to.fillStyle = this.ink.rule;
-            to.fillRect(x, 0, 1, this.height);
+            to.fillRect(x, MAP, 1, this.height);
             to.fillStyle = this.ink.soft;
-            if (x < this.width - 30) to.fillText(tickText(t, step, Math.max(view.t1 - view.t0, step)), x + 4, AXIS / 2);
+            if (x + 4 + this.measured(text(t)) < this.width) to.fillText(text(t), x + 4, MAP + AXIS / 2);
         }
         to.fillStyle = this.ink.page;
-        to.fillRect(0, 0, this.names - 1, TOP - 2);
-        this.name(`${duration(view.t1 - view.t0)} shown`, 8, AXIS / 2, this.ink.soft);
+        to.fillRect(0, MAP, this.names - 1, this.top - MAP - 2);
+        this.name(`${duration(view.t1 - view.t0)} shown`, 8, MAP + AXIS / 2, this.ink.soft);
     }
 
     marks(marks, view) {
@@ -200,29 +224,31 @@ export class Drawing {
             to.fillStyle = this.ink.mark;
             to.globalAlpha = 0.08;
             const [left, right] = [Math.max(Math.min(...xs), this.names), Math.min(Math.max(...xs), this.width)];
-            if (right > left) to.fillRect(left, AXIS, right - left, this.height);
+            if (right > left) to.fillRect(left, PATH, right - left, this.height);
             to.globalAlpha = 1;
         }
         xs.forEach((x, at) => {
             if (x < this.names || x > this.width) return;
             to.fillStyle = this.ink.mark;
-            to.fillRect(x - 0.75, 0, 1.5, this.height);
-            to.fillRect(x, 0, 14, 14);
+            to.fillRect(x - 0.75, MAP, 1.5, this.height);
+            to.fillRect(x, MAP, 14, 14);
             to.fillStyle = this.ink.page;
-            to.fillText("AB"[at], x + 3, 7.5);
+            to.fillText("AB"[at], x + 3, MAP + 7.5);
         });
     }
 
-    hover({x, y, text}, view) {
+    hover({x, y, text}) {
         const {context: to} = this;
-        if (x < this.names) return;
-        to.fillStyle = this.ink.soft;
-        to.globalAlpha = 0.5;
-        to.fillRect(x, 0, 1, this.height);
-        to.globalAlpha = 1;
+        if (x < this.names && !text) return;
+        if (x >= this.names) {
+            to.fillStyle = this.ink.soft;
+            to.globalAlpha = 0.5;
+            to.fillRect(x, MAP, 1, this.height);
+            to.globalAlpha = 1;
+        }
         if (!text) return;
-        const wide = to.measureText(text).width + 12;
-        const left = Math.min(x + 12, this.width - wide - 4);
+        const wide = this.context.measureText(text).width + 12;
+        const left = Math.max(Math.min(x + 12, this.width - wide - 4), 0);
         const top = Math.min(y + 14, this.height - 24);
         to.fillStyle = this.ink.ink;
         to.fillRect(left, top, wide, 20);
@@ -232,20 +258,22 @@ export class Drawing {
 }
 
 // What is under the pointer in words: from what is drawn, without asking.
-export function under(found, t, view, kinds) {
+export function under(found, t, table, kinds) {
     if (!found) return "";
-    if (found.cover) {
-        const pixel = Math.floor((t - found.from) / (found.until - found.from) * found.pixels);
-        const cover = found.cover[pixel];
-        if (!cover) return "idle";
-        const kind = kinds.texts[found.kinds === 1 ? found.kind[0] : found.kind[pixel]];
-        return `${kind}, at work ${percent(cover / 255)} of ${duration((found.until - found.from) / found.pixels)}`;
+    if (!found.cover) {
+        const at = sliceAt(found, t);
+        return at < 0 ? "idle" : `${found.names[found.name[at]] ?? kinds.texts[found.kind[at]]}, ${duration(found.end[at] - found.start[at])}`;
     }
-    const at = sliceAt(found, t, view);
-    return at < 0 ? "idle" : `${kinds.texts[found.kind[at]]}, ${duration(found.end[at] - found.start[at])}`;
+    const pixel = Math.floor((t - found.from) / (found.until - found.from) * found.pixels);
+    const cover = found.cover[pixel];
+    const wide = duration((found.until - found.from) / found.pixels);
+    if (table.startsWith("links")) return `${percent(cover / 255)} of the bandwidth in ${wide}`;
+    if (!cover) return "idle";
+    const kind = kinds.texts[found.kinds === 1 ? found.kind[0] : found.kind[pixel]];
+    return `at work ${percent(cover / 255)} of ${wide}, most of it ${kind}`;
 }
 
-export function sliceAt(found, t) {
+function sliceAt(found, t) {
     let low = 0;
     let high = found.slices;
     while (low < high) {

@@ -1,15 +1,19 @@
 // What stands around the canvas of the timeline: tools, legend, what is selected, and what a search found.
 
 import {json} from "/api.js";
-import {copier, h, note} from "/dom.js";
+import {copier, h, note, put} from "/dom.js";
 import {count, duration, exact} from "/format.js";
+import {ORDERS} from "/timeline_tree.js";
+import {via} from "/words.js";
 
 const KEYS = [
-    ["← → or a d", "earlier, later"], ["+ - or w s", "zoom"], ["Home", "the whole run"], ["↑ ↓", "scroll lanes"],
-    ["Enter", "select a service"], [", .", "the one before, the one after"], ["f", "zoom to what is selected"],
-    ["y", "why it started only then"], ["m", "set a mark at the nearest edge"], ["M", "marks around what is selected"], ["z", "zoom to the marks"],
-    ["x", "fold or unfold all"], ["/", "search"], ["Esc", "drop marks and selection"],
-    ["wheel", "zoom; with Shift pan; over the names scroll"], ["drag", "pan; with Shift measure"],
+    ["↑ ↓", "the row above, below"], ["→ ←", "open, fold"], ["Enter", "open or fold; in a lane select a service"],
+    ["e E", "open, fold all of this level"], ["x", "open or fold all"], ["o", "order: place, time at work, end"], ["p", "pin the row on top"],
+    ["a d or Shift ← →", "earlier, later"], ["+ - or w s", "zoom"], ["Home", "the whole run"],
+    [", .", "the service before, after"], ["f", "zoom to what is selected"], ["c", "arrows: from what held it up, and of messages"],
+    ["y", "why it started only then"], ["m", "set a mark at the nearest edge in the window"], ["M", "marks around what is selected"], ["z", "zoom to the marks"],
+    ["/", "search"], ["Esc", "drop marks and selection"],
+    ["wheel", "zoom; with Shift pan; over the names scroll"], ["drag", "pan; with Shift measure; on the whole run move the window"],
 ];
 const COLOURS = [["stage", "stage"], ["line", "kernel line"], ["command", "command"], ["path", "critical path"]];
 const WAITS = {channel: "the block was busy", tcm_port: "the TCM port was busy",
@@ -22,34 +26,33 @@ export function tools(timeline) {
         COLOURS.map(([value, text]) => h("option", {value, selected: value === timeline.colour}, text)));
     timeline.search = h("input", {type: "search", placeholder: "gemm.py:29 pe 3 tile 7", "aria-label": "search",
         value: page.state.find ?? ""});
+    timeline.orders = h("select", {onchange: (event) => timeline.sort(event.target.value)},
+        Object.entries(ORDERS).map(([value, text]) => h("option", {value, selected: value === timeline.order}, text)));
     const find = h("form", {role: "search", onsubmit: (event) => {
         event.preventDefault();
         search(timeline, timeline.search.value);
     }}, timeline.search, h("button", null, "Find"));
     return h("div", {class: "tools"},
-        h("label", null, "Colours by ", colour), find,
+        h("label", null, "Colours by ", colour), h("label", null, "Order by ", timeline.orders), find,
         h("button", {onclick: () => timeline.look(timeline.bounds)}, "Whole run"),
         h("button", {onclick: () => timeline.zoom(1 / 2)}, "Zoom in"), h("button", {onclick: () => timeline.zoom(2)}, "Zoom out"),
-        h("button", {onclick: () => timeline.openAll(true)}, "Unfold"), h("button", {onclick: () => timeline.openAll(false)}, "Fold"),
+        h("button", {onclick: () => timeline.openAll(true)}, "Open all"), h("button", {onclick: () => timeline.openAll(false)}, "Fold all"),
         h("details", {class: "keys"}, h("summary", null, "Keys"), h("dl", null, KEYS.map(([key, text]) =>
             [h("dt", null, h("kbd", null, key)), h("dd", null, text)]))));
 }
 
-export function hint() {
-    return h("p", {class: "soft"}, "Select a service to see its times and what it waited for. Drag to pan, turn the wheel to zoom, "
-        + "press m at two places to measure between edges, and to add up what was at work there.");
-}
-
-export function legend(ops, waits, path) {
-    const swatches = ({texts, palette}) => texts.map((text, at) => {
-        const ink = h("i");
-        ink.style.background = palette[at] ?? palette.at(-1);
-        return h("span", null, ink, text);
+// A swatch for each colour, with all that has it: a block of the path has the colour of its stage.
+export function legend(kinds) {
+    const words = new Map();
+    for (const {texts, palette} of kinds) texts.forEach((text, at) => {
+        const ink = palette[at] ?? palette.at(-1);
+        if (!words.get(ink)?.includes(text)) words.set(ink, [...words.get(ink) ?? [], text]);
     });
-    const found = [...swatches(ops)];
-    if (waits.texts.length) found.push(h("span", {class: "soft"}, "waits for a: "), ...swatches(waits));
-    if (path.texts.length) found.push(h("span", {class: "soft"}, "on the path: "), ...swatches(path));
-    return found;
+    return [...words].map(([ink, texts]) => {
+        const swatch = h("i");
+        swatch.style.background = ink;
+        return h("span", null, swatch, texts.join(", "));
+    });
 }
 
 export function selection(timeline, found) {
@@ -57,7 +60,7 @@ export function selection(timeline, found) {
     if (found.name === undefined) return [h("p", {class: "soft"}, `Nothing at ${exact(found.t_ps)} in this lane.`)];
     const {record} = found;
     const facts = [
-        ["from", exact(found.t0_ps)], ["to", exact(found.t1_ps)], ["takes", exact(found.t1_ps - found.t0_ps)],
+        ["from", at(timeline, found.t0_ps)], ["to", at(timeline, found.t1_ps)], ["takes", exact(found.t1_ps - found.t0_ps)],
         ["on", `${found.group === found.title ? "" : `${found.group} `}${found.title}`],
     ];
     if (record) {
@@ -74,12 +77,49 @@ export function selection(timeline, found) {
     const steps = [["◂ before", found.before], ["after ▸", found.after]].filter(([, op]) => op !== null).map(([text, op]) =>
         h("button", {onclick: () => timeline.choose({op})}, text));
     steps.push(...otherEnd(timeline, found));
+    const shown = (rows) => rows.map(([name, text]) => h("div", null, h("dt", null, name), h("dd", null, text)));
+    const later = h("div", {class: "later"}); // what takes longer to find
+    const list = h("dl", {class: "facts"}, shown(facts.slice(0, 4)), record ? later : null, shown(facts.slice(4)));
+    if (record) more(timeline, record.op, (rows) => {
+        facts.push(...rows.filter(([, text]) => typeof text === "string"));
+        put(later, shown(rows));
+    });
     return [
-        h("h2", null, found.name), h("p", {class: "links"}, links), h("dl", {class: "facts"},
-            facts.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])),
+        h("h2", null, found.name), h("p", {class: "links"}, links), list,
         h("p", null, steps, " ", h("button", {onclick: () => timeline.fit()}, "Zoom to it"), " ",
             copier(() => [["what", found.name], ...facts].map((row) => row.join("\t")).join("\n"))),
     ];
+}
+
+// A time, and how long it is after the start of its launch where that differs.
+function at(timeline, ps) {
+    const launch = timeline.launchAt(ps);
+    return launch && launch.t0 ? `${exact(ps)}, ${exact(ps - launch.t0)} into launch ${launch.number}` : exact(ps);
+}
+
+// The facts that take longer, as soon as they are there: what was moved or multiplied, and what held it up.
+function more(timeline, op, told) {
+    const asked = {run: timeline.run, stamp: timeline.stamp, op};
+    json("facts", asked).then((found) => told(ofFacts(found))).catch((error) => told([["bytes", error.message]]));
+    json("cause", asked).then((found) => {
+        timeline.heldUp(found);
+        told([["held up by", ofCause(timeline, found)]]);
+    }).catch((error) => told([["held up by", error.message]]));
+}
+
+function ofFacts({nbytes, gbs, mnk, tflops, memories, n_memories: all, operands, params}) {
+    const rows = [];
+    if (mnk) rows.push(["M x N x K", `${mnk.map(count).join(" x ")}${tflops === null ? "" : `, ${tflops.toPrecision(4)} TFLOP/s`}`]);
+    if (nbytes !== null) rows.push(["bytes", `${count(nbytes)} B${gbs === null ? "" : `, ${gbs.toPrecision(4)} GB/s`}`]);
+    if (memories.length) rows.push([all > 1 ? "memories" : "memory", `${memories.join(", ")}${all > memories.length ? `, ${all - memories.length} more` : ""}`]);
+    if (operands.length) rows.push(["operands", operands.length > 8 ? `${operands.slice(0, 8).join(", ")}, ${operands.length - 8} more` : operands.join(", ")]);
+    if (params) rows.push(["with", params]);
+    return rows;
+}
+
+function ofCause(timeline, {via: edge, by}) {
+    if (!by) return via(edge);
+    return [h("button", {onclick: () => timeline.choose({op: by.op})}, by.name), ` of ${by.pe}, until ${exact(by.t1_ps)}: ${via(edge)}`];
 }
 
 function ofMessage(message) {

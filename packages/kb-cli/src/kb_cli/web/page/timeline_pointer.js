@@ -1,6 +1,6 @@
-// The pointer on the lanes: the wheel zooms and moves, a drag moves, a drag with Shift sets the marks, a click selects.
+// The pointer on the timeline: the wheel zooms and moves, a drag moves, a drag with Shift sets the marks, a click selects.
 
-import {TOP} from "/timeline_draw.js";
+import {MAP, dragMap} from "/timeline_minimap.js";
 
 const ZOOM = 1.25;
 
@@ -16,7 +16,10 @@ export function listen(timeline) {
         pointer.drag = null;
     });
     on("pointerleave", () => timeline.pointAt(null));
-    on("dblclick", (event) => timeline.zoom(1 / ZOOM ** 4, timeline.drawing.t(event.offsetX, timeline.view)));
+    on("dblclick", (event) => {
+        const {x, y} = pointer.at(event);
+        if (x >= timeline.drawing.names && y >= MAP) timeline.zoom(1 / ZOOM ** 4, timeline.drawing.t(x, timeline.view));
+    });
 }
 
 class Pointer {
@@ -32,24 +35,27 @@ class Pointer {
 
     wheel(event) {
         const {drawing, view} = this.timeline;
-        const {x} = this.at(event);
+        const {x, y} = this.at(event);
         if (x < drawing.names) return; // over the names the lanes scroll
         event.preventDefault();
         const unit = event.deltaMode === 1 ? 16 : 1;
         if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
             this.timeline.pan((event.deltaX || event.deltaY) * unit / (drawing.width - drawing.names));
-        } else this.timeline.zoom(ZOOM ** (event.deltaY * unit / 100), drawing.t(x, view));
+        } else this.timeline.zoom(ZOOM ** (event.deltaY * unit / 100), y < MAP ? undefined : drawing.t(x, view));
     }
 
     down(event) {
         if (event.button !== 0) return;
-        const {lanes, view} = this.timeline;
+        const {bounds, drawing, lanes, view} = this.timeline;
         lanes.setPointerCapture(event.pointerId);
-        this.drag = {...this.at(event), view, scroll: lanes.scrollTop, moved: false, span: event.shiftKey};
+        const at = this.at(event);
+        const onMap = at.y < MAP && at.x >= drawing.names;
+        this.drag = {...at, view, scroll: lanes.scrollTop, moved: false, span: event.shiftKey,
+            map: onMap ? dragMap(drawing, bounds, view, at.x) : null};
     }
 
     move(event) {
-        const {drawing, lanes, view} = this.timeline;
+        const {bounds, drawing, lanes, view} = this.timeline;
         const {x, y} = this.at(event);
         if (!this.drag) {
             this.timeline.pointAt({x, y});
@@ -58,9 +64,9 @@ class Pointer {
         const [dx, dy] = [x - this.drag.x, y - this.drag.y];
         if (Math.abs(dx) + Math.abs(dy) > 4) this.drag.moved = true;
         if (!this.drag.moved || this.drag.x < drawing.names) return;
-        if (this.drag.span) {
-            const {t0, t1} = this.timeline.bounds;
-            this.timeline.marks = [this.drag.x, x].map((each) => Math.min(Math.max(Math.round(drawing.t(each, view)), t0), t1))
+        if (this.drag.map) this.timeline.look(this.drag.map(drawing.t(x, bounds), true));
+        else if (this.drag.span) {
+            this.timeline.marks = [this.drag.x, x].map((each) => Math.min(Math.max(Math.round(drawing.t(each, view)), bounds.t0), bounds.t1))
                 .sort((a, b) => a - b);
         } else {
             const {t0, t1} = this.drag.view;
@@ -73,19 +79,21 @@ class Pointer {
 
     up(event) {
         const {drag, timeline} = this;
-        const {drawing, lanes, rows, view} = timeline;
+        const {bounds, drawing, view} = timeline;
         this.drag = null;
         if (!drag || drag.moved) return;
         const {x, y} = this.at(event);
+        if (drag.map) {
+            timeline.look(drag.map(drawing.t(x, bounds), false));
+            return;
+        }
+        const row = timeline.at(y);
         if (x < drawing.names) {
-            const [row] = rows.between(y - TOP + lanes.scrollTop, y - TOP + lanes.scrollTop + 1);
-            if (y >= TOP && row && !row.lane) {
-                rows.toggle(row.group);
-                timeline.soon();
-            }
+            if (row?.node) timeline.clickName(row.node, drawing.isPin(x));
             return;
         }
         const lane = timeline.laneAt(y);
-        if (lane) timeline.choose({table: lane.table, lane: lane.lane, t: Math.max(Math.floor(drawing.t(x, view)), 0)});
+        if (lane?.table.endsWith(".folded") || lane?.table === "links") timeline.moveCursor(row.node);
+        else if (lane) timeline.choose({...lane, t: Math.max(Math.floor(drawing.t(x, view)), 0)});
     }
 }

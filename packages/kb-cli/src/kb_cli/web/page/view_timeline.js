@@ -2,20 +2,27 @@
 
 import {Refused, json, live} from "/api.js";
 import {h, note} from "/dom.js";
-import {count, duration, exact} from "/format.js";
+import {count, duration, exact, percent, scaleOf} from "/format.js";
 import {onChange} from "/palette.js";
-import {AXIS, Drawing, TOP, under} from "/timeline_draw.js";
+import {Arrows} from "/timeline_arrows.js";
+import {Drawing, under} from "/timeline_draw.js";
 import {Windows} from "/timeline_data.js";
-import {ROW, Rows} from "/timeline_rows.js";
+import {ORDERS, READING, Tree, laneOf} from "/timeline_tree.js";
 import {pressed} from "/timeline_keys.js";
 import {listen} from "/timeline_pointer.js";
 import {Between} from "/timeline_sums.js";
-import {hint, legend, search, selection, tools} from "/timeline_panel.js";
+import {sentence} from "/timeline_straggler.js";
+import {legend, search, selection, tools} from "/timeline_panel.js";
 
 const LEAST_PS = 10; // the shortest window
 const AGAIN_MS = 3000; // between two looks at the log of a run that goes on
 const FURTHER = ["waits", "memories", "launches", "path"]; // asked for when the first lanes are drawn, because they take longer
-const TABLES = ["ops", "waits", "memories", "launches"];
+const LINKS_AT_ONCE = 100_000; // services up to which the links are read without being asked for
+const SLICES = ["ops", "waits", "memories", "launches"];
+const SHOWN = [...SLICES, "links", "ops.folded", "memories.folded", "links.folded"];
+const NARROW = 820; // pixels of a page, up to which the lanes have 60 % of its height
+const MOST_PINS = 12;
+const APART = " | "; // between pins in the address
 
 export async function show(place, page) {
     const found = new Timeline(place, page);
@@ -27,43 +34,52 @@ class Timeline {
     constructor(place, page) {
         this.page = page;
         this.run = page.state.run;
-        this.windows = new Windows((error) => {
+        const told = (error) => {
             if (error?.status === 409) this.reopen();
             else this.further();
             if (error && error.status !== 409) this.trouble.replaceChildren(note(error.message));
             else if (!this.windows.refused.size) this.trouble.replaceChildren();
             this.soon();
-        });
+        };
+        [this.windows, this.map] = [new Windows(told), new Windows(told)];
         this.canvas = h("canvas", {"aria-hidden": "true"});
         this.drawing = new Drawing(this.canvas);
         this.spacer = h("div");
         this.lanes = h("div", {class: "lanes", tabindex: "0", role: "application",
             "aria-label": "lanes over time; the text above says what they show, and Keys which keys work"}, this.canvas, this.spacer);
         this.status = h("p", {class: "soft status", role: "status"});
+        this.last = h("p", {class: "straggler"});
+        this.spoken = h("p", {class: "unseen", role: "status"});
         this.notes = h("div");
         this.trouble = h("div", {role: "status"});
         this.kinds = h("p", {class: "key legend"});
-        this.panel = h("div", null, hint());
+        this.panel = h("div");
         this.between = new Between(this);
-        this.marks = ["a", "b"].map((name) => page.state[name]).filter((t) => t !== undefined).sort((a, b) => a - b);
-        this.colour = page.state.colour ?? "stage";
-        place.append(tools(this), this.status, this.notes, this.trouble,
+        this.arrows = new Arrows(this);
+        const {state} = page;
+        this.marks = ["a", "b"].map((name) => state[name]).filter((t) => t !== undefined).sort((a, b) => a - b);
+        this.colour = state.colour ?? "stage";
+        this.order = Object.hasOwn(ORDERS, state.order ?? "") ? state.order : "name";
+        this.pins = state.pins?.split(APART).slice(0, MOST_PINS) ?? [];
+        place.append(tools(this), this.status, this.last, this.spoken, this.notes, this.trouble,
             h("div", {class: "stage"}, this.lanes, h("aside", {"aria-live": "polite"}, this.between.place, this.panel)), this.kinds);
         this.leaves = [onChange(() => {
-            this.windows.forget();
+            this.forget();
             this.soon();
         })];
     }
 
+    forget() {
+        this.windows.forget();
+        this.map.forget();
+    }
+
     async open() {
         const first = await this.list("ops");
-        this.bounds = {t0: first.from_ps, t1: first.until_ps};
-        this.stamp = first.stamp;
-        this.tables = new Map([["ops", first]]);
-        this.rows = new Rows([["ops", first.groups]]);
+        this.take(first);
         const {t0, t1} = this.page.state;
         this.view = this.fitting(t1 === undefined ? this.bounds : {t0, t1});
-        this.notes.replaceChildren(...first.notes.map(note));
+        this.grow();
         this.listen();
         const {op, find} = this.page.state;
         if (op !== undefined) this.choose({op}, true);
@@ -73,11 +89,36 @@ class Timeline {
         this.follow();
     }
 
+    // Takes over the list of the table of ops, and with it the run as it is now.
+    take(first) {
+        this.bounds = {t0: first.from_ps, t1: first.until_ps};
+        this.stamp = first.stamp;
+        this.tables = new Map([["ops", first]]);
+        this.asked = new Set();
+        this.launches = first.launches.map(([t0, t1], number) => ({number, t0, t1})).sort((a, b) => a.t0 - b.t0);
+        this.notes.replaceChildren(...first.notes.map(note));
+    }
+
+    // Makes the rows of what was read so far.
+    grow() {
+        const lists = new Map(this.tables);
+        if (this.tables.get("ops").tables.includes("links") && !lists.has("links")) lists.set("links", {isUnread: true, isAsked: this.asked.has("links")});
+        const room = innerWidth > NARROW ? innerHeight - 300 : innerHeight * 0.6 - 110; // without the rest of the page
+        const tree = new Tree(lists, room);
+        for (const node of tree.byKey.values()) if (node.own && node.units) node.share = node.busy / node.units / (this.bounds.t1 - this.bounds.t0);
+        if (this.tree) tree.like(this.tree);
+        else tree.sort(this.order);
+        this.tree = tree;
+        const told = sentence(this);
+        if (told[0] !== this.last.firstChild?.data) this.last.replaceChildren(...told);
+    }
+
     // Asks for the other tables, once.
     further() {
         if (this.isFurther || this.isClosed) return;
         this.isFurther = true;
-        for (const table of FURTHER) this.more(table);
+        const all = this.tables.get("ops").slices <= LINKS_AT_ONCE ? [...FURTHER, "links"] : FURTHER;
+        for (const table of all) this.more(table);
     }
 
     // Reads a run that goes on again and again, and goes over to its folder when it is complete.
@@ -116,18 +157,14 @@ class Timeline {
     }
 
     async renew() {
-        const before = this.rows;
         const first = await json("lanes", {run: this.run, table: "ops"});
         if (this.isClosed) return;
         const whole = this.view.t0 <= this.bounds.t0 && this.view.t1 >= this.bounds.t1;
-        this.windows.forget();
+        this.forget();
         this.trouble.replaceChildren();
-        this.bounds = {t0: first.from_ps, t1: first.until_ps};
-        this.stamp = first.stamp;
-        this.tables = new Map([["ops", first]]);
-        this.rows = new Rows([["ops", first.groups]]).like(before);
+        this.take(first);
+        this.grow();
         if (whole) this.view = {...this.bounds};
-        this.notes.replaceChildren(...first.notes.map(note));
         this.isFurther = false;
         this.further();
         this.soon();
@@ -148,6 +185,7 @@ class Timeline {
     }
 
     async more(table) {
+        this.asked.add(table);
         const there = this.tables.get("ops").tables.includes(table);
         try {
             this.tables.set(table, there ? await this.list(table) : {groups: []}); // the notes say what the log lacks
@@ -157,16 +195,14 @@ class Timeline {
             this.notes.append(note(error.message));
         }
         if (this.isClosed) return;
-        if (table !== "path") {
-            const there = TABLES.filter((each) => this.tables.get(each)?.groups.length);
-            this.rows = new Rows(there.map((each) => [each, this.tables.get(each).groups])).like(this.rows);
-        }
+        if (table !== "path") this.grow();
         this.soon();
     }
 
     close() {
-        this.windows.forget();
+        this.forget();
         this.between.close();
+        this.arrows.close();
         this.isClosed = true;
         for (const each of this.leaves) each();
     }
@@ -208,45 +244,53 @@ class Timeline {
 
     now() {
         const [width, height] = [this.lanes.clientWidth, this.lanes.clientHeight];
-        if (!width || !this.rows) return;
-        this.drawing.size(width, height, Math.min(Math.max(width * 0.2, 112), 210));
+        if (!width || !this.tree) return;
+        const pinned = this.pins.map((key) => this.tree.byKey.get(key)).filter((node) => node).map((node) => this.tree.row({...node, open: false}));
+        this.drawing.size(width, height, Math.min(Math.max(width * 0.2, 112), 220), pinned);
         this.canvas.style.width = `${width}px`;
         this.canvas.style.height = `${height}px`;
-        this.spacer.style.height = `${Math.max(this.rows.height + TOP - height, 0)}px`;
+        this.room();
         const scroll = this.lanes.scrollTop;
         this.ask(scroll, height, width);
-        this.drawing.draw({view: this.view, rows: this.rows, scroll, windows: this.windows, selected: this.selected,
-            marks: this.marks, hover: this.hover, path: this.pathText(), arrow: this.arrow()});
+        const {view, bounds, tree, windows, selected, marks, hover, cursor, pins} = this;
+        this.drawing.draw({view, bounds, tree, scroll, windows, selected, marks, hover, cursor, pins,
+            path: this.pathText(), arrows: this.arrows.ends(), map: this.mapped()});
         this.tell(scroll, height);
         this.between.show();
+        this.arrows.need();
         clearTimeout(this.keeping);
         this.keeping = setTimeout(() => this.keep(), 300);
     }
 
-    // The arrow of the message that is selected: its ends in time, and their heights among the rows.
-    arrow() {
-        const {sent, taken} = this.selected?.message ?? {};
-        const heights = [sent, taken].map((end) => end && this.rows.middle(end.table, end.lane));
-        return heights.includes(undefined) || heights.includes(null) ? null : {t: [sent.t_ps, taken.t_ps], heights};
+    // Lets the lanes scroll over all rows.
+    room() {
+        this.spacer.style.height = `${Math.max(this.tree.height + this.drawing.top - this.lanes.clientHeight, 0)}px`;
+    }
+
+    // The heat of the whole run.
+    mapped() {
+        const ref = this.tree.whole?.own;
+        const found = ref && this.map.get(ref.table, ref.lane);
+        return found && {found, kinds: this.map.kinds(ref.table)};
     }
 
     pathText() {
         const found = this.tables.get("path");
-        if (!found) return "being worked out ...";
+        if (!found) return READING;
         return found.groups.length ? "" : "not told by the log";
     }
 
     ask(scroll, height, width) {
-        const visible = this.rows.between(scroll, scroll + height - TOP);
-        const pixels = Math.max(Math.round((width - this.drawing.names) * this.drawing.ratio), 1);
-        const folded = visible.some((row) => !row.lane && row.lanes.length);
-        const view = {...this.view, pixels: folded ? Math.round(pixels / 2) : pixels};
+        const {drawing, tree, bounds} = this;
+        const visible = [...drawing.pinned, ...tree.between(scroll, scroll + height - drawing.top)];
+        const pixels = Math.max(Math.round((width - drawing.names) * drawing.ratio), 1);
         const fields = {run: this.run, stamp: this.stamp, colour: this.colour, line: this.page.state.line};
-        for (const table of TABLES) {
+        for (const table of SHOWN) {
             const lanes = visible.flatMap((row) => row.lanes).filter((each) => each.table === table).map((each) => each.lane);
-            this.windows.need(table, lanes, view, fields, this.bounds);
+            this.windows.need(table, [...new Set(lanes)], {...this.view, pixels}, fields, bounds);
         }
-        if (this.tables.get("path")?.groups.length) this.windows.need("path", [0], {...this.view, pixels}, fields, this.bounds);
+        if (this.tables.get("path")?.groups.length) this.windows.need("path", [0], {...this.view, pixels}, fields, bounds);
+        if (tree.whole) this.map.need(tree.whole.own.table, [tree.whole.own.lane], {...bounds, pixels}, fields, bounds);
     }
 
     keep() {
@@ -256,19 +300,27 @@ class Timeline {
         this.page.keep({
             t0: whole ? null : Math.floor(this.view.t0), t1: whole ? null : Math.ceil(this.view.t1), a, b,
             colour: this.colour === "stage" ? null : this.colour, op: this.selected?.record?.op,
+            order: this.tree.order === "name" ? null : this.tree.order, pins: this.pins.join(APART) || null,
         });
     }
 
     tell(scroll, height) {
-        const visible = this.rows.between(scroll, scroll + height - TOP).filter((row) => row.lanes.length);
-        const lanes = this.rows.rows.filter((row) => row.lanes.length).length;
+        const {t0, t1} = this.view;
+        const text = scaleOf(t1, t1 - t0);
+        const visible = this.tree.between(scroll, scroll + height - this.drawing.top);
+        const launch = this.launches.length > 1 || this.launches[0]?.t0 > this.bounds.t0 ? this.launchAt(t0) : null;
+        const since = launch ? `; ${scaleOf(t1 - launch.t0, t1 - t0)(t0 - launch.t0)} into launch ${launch.number}` : "";
         const [a, b] = this.marks;
         this.status.replaceChildren(
-            `${exact(this.view.t0)} to ${exact(this.view.t1)}, ${duration(this.view.t1 - this.view.t0)}; `,
-            `${count(visible.length)} of ${count(lanes)} rows, ${count(this.tables.get("ops").slices)} services. `,
+            `${text(t0)} to ${text(t1)}, ${duration(t1 - t0)}${since}. ${count(visible.length)} of ${count(this.tree.rows.length)} rows, ${count(this.tables.get("ops").slices)} services. `,
             b === undefined ? a === undefined ? "" : `Mark A at ${exact(a)}.`
                 : `A ${exact(a)}, B ${exact(b)}: ${exact(Math.abs(b - a))} between.`);
-        this.kinds.replaceChildren(...legend(...["ops", "waits", "path"].map((table) => this.windows.kinds(table))));
+        this.kinds.replaceChildren(...legend(["ops", "ops.folded", "memories", "waits", "path", "links.folded"].map((table) => this.windows.kinds(table))));
+    }
+
+    // The launch that began last before a time.
+    launchAt(t) {
+        return this.launches.findLast((each) => each.t0 <= t);
     }
 
     listen() {
@@ -280,20 +332,130 @@ class Timeline {
         this.leaves.push(() => watch.disconnect());
     }
 
+    at(y) {
+        return this.drawing.at(y, this.tree, this.lanes.scrollTop);
+    }
+
     laneAt(y) {
-        if (y >= AXIS && y < AXIS + ROW) return {table: "path", lane: 0, title: "critical path"};
-        return y < TOP ? undefined : this.rows.laneAt(y - TOP + this.lanes.scrollTop);
+        const row = this.at(y);
+        if (row === "path") return {table: "path", lane: 0};
+        return row?.lanes?.length ? laneOf(row, y - row.at) : undefined;
     }
 
     pointAt(point) {
         this.hover = point;
-        if (point && point.x >= this.drawing.names && this.view) {
+        const row = point && this.view ? this.at(point.y) : null;
+        if (row?.node) point.row = row.node.key;
+        if (row?.node && point.x < this.drawing.names) point.text = this.drawing.isPin(point.x) ? this.pinText(row.node) : this.rowText(row.node);
+        else if (row === "map") point.text = "the whole run; drag the window, or drag beside it for another one";
+        else if (row && row !== "axis") {
             const lane = this.laneAt(point.y);
             const t = this.drawing.t(point.x, this.view);
-            const what = lane ? under(this.windows.get(lane.table, lane.lane), t, this.view, this.windows.kinds(lane.table)) : "";
-            point.text = `${exact(t)}${what ? `  ${what}` : ""}`;
+            const launch = this.launches.length > 1 ? this.launchAt(t) : null;
+            const part = row.lanes?.length > 1 ? this.tree.ordered(row.node)[row.lanes.indexOf(lane)]?.name : "";
+            const what = lane ? under(this.windows.get(lane.table, lane.lane), t, lane.table, this.windows.kinds(lane.table)) : "";
+            point.text = [exact(t), launch && `${exact(t - launch.t0)} into launch ${launch.number}`, part, what].filter((each) => each).join("  ");
         }
         this.soon();
+    }
+
+    pinText(node) {
+        return this.pins.includes(node.key) ? "unpin" : "pin on top";
+    }
+
+    // What a row is, in words: also for who does not see it.
+    rowText(node) {
+        const what = node.ref ? "" : node.isUnread ? ", not read yet" : node.open ? ", open" : ", folded";
+        const units = node.units > 1 ? `, ${count(node.units)} ${node.key.startsWith("ops") ? "PEs" : node.key.startsWith("links") ? "links" : "memories"}` : "";
+        return `${node.name}${what}${units}${node.share === undefined ? "" : `, at work ${percent(node.share)} of the run`}`;
+    }
+
+    moveCursor(node) {
+        if (!node) return;
+        this.cursor = node.key;
+        this.spoken.textContent = this.rowText(node);
+        this.see(this.tree.rowOf(node.key));
+    }
+
+    // Scrolls to a row.
+    see(row) {
+        if (!row) return;
+        this.room();
+        const [top, seen] = [this.lanes.scrollTop, this.lanes.clientHeight - this.drawing.top];
+        if (row.y < top) this.lanes.scrollTop = row.y;
+        else if (row.y + row.height > top + seen) this.lanes.scrollTop = row.y + row.height - seen;
+        this.soon();
+    }
+
+    clickName({key}, onPin) {
+        const node = this.tree.byKey.get(key); // a pinned row has a copy
+        this.moveCursor(node);
+        if (onPin) this.pin(node.key);
+        else this.toggle(node);
+    }
+
+    toggle(node) {
+        if (node.isUnread) {
+            if (this.asked.has("links")) return;
+            node.waits = READING;
+            this.more("links").then(() => this.toggle(this.tree.byKey.get("links") ?? {}));
+            return;
+        }
+        this.tree.toggle(node);
+        this.moveCursor(node);
+        this.soon();
+    }
+
+    openLevel(node, open) {
+        this.tree.openLevel(node, open);
+        let at = this.tree.byKey.get(this.cursor);
+        while (at && !this.tree.rowOf(at.key)) at = at.parent; // its row may be folded away
+        this.moveCursor(at);
+    }
+
+    pin(key) {
+        if (!this.tree.byKey.has(key)) return;
+        this.pins = this.pins.includes(key) ? this.pins.filter((each) => each !== key) : [...this.pins, key].slice(-MOST_PINS);
+        this.soon();
+    }
+
+    sort(order) {
+        this.tree.sort(order);
+        this.orders.value = order;
+        this.lanes.scrollTop = 0;
+        this.soon();
+    }
+
+    nextOrder() {
+        const all = Object.keys(ORDERS);
+        this.sort(all[(all.indexOf(this.tree.order) + 1) % all.length]);
+    }
+
+    // Puts the PE that ended last on top of its cube, and its end into the middle of the window.
+    showStraggler(node) {
+        this.sort("end");
+        this.tree.toggle(node, true);
+        this.tree.show(node);
+        this.cursor = null;
+        this.moveCursor(node);
+        this.lanes.focus();
+        this.choose({op: node.lastOp});
+    }
+
+    heldUp(cause) {
+        this.cause = cause;
+        this.soon();
+    }
+
+    showArrows() {
+        this.arrows.toggle();
+        if (this.arrows.isOn && this.cause?.by && this.selected) this.tree.show(this.tree.leaf({table: "ops", lane: this.cause.by.lane}));
+        this.see(this.selected && this.tree.rowOf(this.tree.leaf(this.selected)?.key));
+    }
+
+    drop() {
+        [this.marks, this.selected] = [[], null];
+        this.panel.replaceChildren();
     }
 
     // Selects the slice of an op, or the one at a time of a lane.
@@ -308,8 +470,10 @@ class Timeline {
         }
         if (this.isClosed) return;
         this.selected = found.name === undefined ? null : found;
+        this.cause = null;
         if (this.selected) this.reveal(found, isFar);
         this.panel.replaceChildren(...selection(this, found));
+        if (this.selected) this.see(this.tree.rowOf(this.tree.leaf(found)?.key)); // the panel takes of the height
         this.soon();
     }
 
@@ -323,22 +487,20 @@ class Timeline {
             this.look({t0: middle - (t1 - t0) / 2, t1: middle + (t1 - t0) / 2});
         }
         this.selected = {...found, t0: found.t0_ps, t1: found.t1_ps};
-        if (found.table === "path") return;
-        const row = this.rows.show(found.table, found.lane);
-        if (!row) return;
-        this.spacer.style.height = `${Math.max(this.rows.height + TOP - this.lanes.clientHeight, 0)}px`;
-        const [top, seen] = [this.lanes.scrollTop, this.lanes.clientHeight - TOP];
-        if (row.y < top || row.y + row.height > top + seen) this.lanes.scrollTop = Math.max(row.y - seen / 2, 0);
+        if (found.table !== "path") this.see(this.tree.show(this.tree.leaf(found)));
     }
 
-    // Sets a mark at the edge that is nearest to the pointer, or at the begin of what is selected.
+    // Sets a mark at the edge of the window that is nearest to the pointer, or at the begin of what is selected.
     async mark() {
-        let t = this.selected ? this.selected.t0_ps : Math.round((this.view.t0 + this.view.t1) / 2);
+        const isSeen = this.selected && this.selected.t0_ps >= this.view.t0 && this.selected.t0_ps <= this.view.t1;
+        let t = isSeen ? this.selected.t0_ps : Math.round((this.view.t0 + this.view.t1) / 2);
         if (this.hover && this.hover.x >= this.drawing.names) {
             const lane = this.laneAt(this.hover.y);
+            const hasEdges = lane && (lane.table === "path" || SLICES.includes(lane.table));
             t = Math.max(Math.round(this.drawing.t(this.hover.x, this.view)), 0);
+            const [t0, t1] = [Math.floor(this.view.t0), Math.ceil(this.view.t1)];
             try {
-                if (lane) t = (await json("edge", {run: this.run, stamp: this.stamp, table: lane.table, lane: lane.lane, t})).t_ps;
+                if (hasEdges) t = (await json("edge", {run: this.run, stamp: this.stamp, ...lane, t, t0, t1})).t_ps ?? t;
             } catch (error) {
                 if (error.status === 409) await this.reopen();
                 else this.panel.replaceChildren(note(error.message));
@@ -371,13 +533,13 @@ class Timeline {
     }
 
     openAll(open) {
-        this.rows.openAll(open);
+        this.tree.openAll(open);
         this.soon();
     }
 
     recolour(colour) {
         this.colour = colour;
-        this.windows.forget();
+        this.forget();
         this.soon();
     }
 }

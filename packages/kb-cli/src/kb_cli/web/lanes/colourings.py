@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kb_cli.trace.protobuf import Ints
-from kb_cli.web.lane_table import Kinds, LaneTable
+from kb_cli.web.lanes.lane_table import Kinds, LaneTable
 from kb_messages import KbError
 
 STAGE, LINE, COMMAND, PATH = COLOURINGS = ("stage", "line", "command", "path")
@@ -34,6 +34,7 @@ def by_words(table: LaneTable, name: str) -> Kinds:
     return _costliest(name, number[table.slices.name], texts, table.busy_ps())
 
 
+ON_PATH: Final = "on the critical path"
 MOST_NAMES: Final = 200
 """The most names of a lane whose slices all have their own name. A kind is a byte."""
 
@@ -58,7 +59,12 @@ def by_path(table: LaneTable, ops: Ints) -> Kinds:
     op = table.slices.arguments["op"]
     at = np.minimum(np.searchsorted(ops, op), max(len(ops) - 1, 0))
     is_on = ops[at] == op if len(ops) else np.zeros(len(op), np.bool_)
-    return Kinds(PATH, (~is_on).astype(np.uint8), ("on the critical path", "beside it"))
+    return Kinds(PATH, (~is_on).astype(np.uint8), (ON_PATH, "beside it"))
+
+
+def all_alike(table: LaneTable, name: str, text: str) -> Kinds:
+    """Returns one kind, *text*, for all slices."""
+    return Kinds(name, np.zeros(len(table.start_ps), np.uint8), (text,))
 
 
 def by_one_line(table: LaneTable, line: str) -> Kinds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -29,14 +30,24 @@ class Kinds(NamedTuple):
     texts: Sequence[str]
 
 
+class ShownSlices(NamedTuple):
+    """Slices of a lane, the first of which has the number *first* in its table. *name* is the number of each name."""
+
+    first: int
+    start_ps: Ints
+    end_ps: Ints
+    kind: Bytes
+    name: Ints
+
+
 class LaneWindow(NamedTuple):
-    """The content of a lane in a window: either the slices *rows*, or *cover* and *kind* of each pixel.
+    """The content of a lane in a window: either its *slices*, or *cover* and *kind* of each pixel.
 
     *kind* has one element where all pixels are of one kind.
     """
 
     lane: int
-    rows: range | None
+    slices: ShownSlices | None
     cover: Bytes | None = None
     kind: Bytes | None = None
 
@@ -80,12 +91,16 @@ class LaneTable:
         first = int(np.searchsorted(self.end_ps[rows], from_ps, side="right"))
         last = int(np.searchsorted(self.start_ps[rows], until_ps))
         if last - first <= few:
-            return LaneWindow(lane, range(rows.start + first, rows.start + max(last, first)))
+            return LaneWindow(lane, self._shown(slice(rows.start + first, rows.start + max(last, first)), kinds))
         parts = self._parts(lane, kinds)
         shares = np.stack([busy.shares(edges) for _, busy in parts])
         cover = np.clip(np.rint(shares.sum(axis=0) * FULL), shares.max(axis=0) > 0, FULL).astype(np.uint8)
         numbers = np.array([number for number, _ in parts], np.uint8)
         return LaneWindow(lane, None, cover, numbers if len(numbers) == 1 else numbers[np.argmax(shares, axis=0)])
+
+    def _shown(self, rows: slice, kinds: Kinds) -> ShownSlices:
+        start, end, name = (each[rows] for each in (self.start_ps, self.end_ps, self.slices.name))
+        return ShownSlices(rows.start, start, end, kinds.number[rows], name)
 
     def _parts(self, lane: int, kinds: Kinds) -> list[tuple[int, BusyTime]]:
         """Returns the busy time of *lane* by kind, computed once."""
@@ -127,14 +142,23 @@ class LaneTable:
             return None
         return at
 
-    def nearest_edge(self, lane: int, t_ps: int) -> int:
-        """Returns the begin or end of a slice of *lane* that is nearest to *t_ps*."""
+    def nearest_edge(self, lane: int, t_ps: int, window: tuple[int, int]) -> int | None:
+        """Returns the begin or end of a slice of *lane* that is nearest to *t_ps* and lies in *window*; None where
+        the window has none.
+        """
         rows = self.rows(lane)
         found: list[int] = []
         for times in (self.start_ps[rows], self.end_ps[rows]):
             at = int(np.searchsorted(times, t_ps))
             found += times[max(at - 1, 0) : at + 1].tolist()
-        return min(found, key=lambda time: (abs(time - t_ps), time))
+        seen = [time for time in found if window[0] <= time <= window[1]]
+        return min(seen, key=lambda time: (abs(time - t_ps), time), default=None)
+
+    @cached_property
+    def busy_of_lanes(self) -> Ints:
+        """The picoseconds of all slices of each lane."""
+        found: Ints = np.add.reduceat(self.busy_ps(), self._firsts) if len(self._firsts) else self._firsts
+        return found
 
     def busy_ps(self) -> Ints:
         """Returns the picoseconds of each slice."""

@@ -1,0 +1,1 @@
+"""Lanes of the timeline in tables, queried for any window of time."""

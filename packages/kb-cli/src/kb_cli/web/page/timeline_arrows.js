@@ -1,0 +1,57 @@
+// Arrows on request: from what held up the selected service to its begin, and from sends to receipts in the window.
+
+import {json} from "/api.js";
+
+const CALM_MS = 200; // for which the window stands still before its messages are asked for
+
+export class Arrows {
+    constructor(timeline) {
+        this.timeline = timeline;
+        this.messages = [];
+    }
+
+    toggle() {
+        this.isOn = !this.isOn;
+        this.key = null;
+        this.messages = [];
+    }
+
+    // Sees to it that the messages of the window are there, if they are wanted.
+    need() {
+        if (!this.isOn) return;
+        const {run, stamp, view} = this.timeline;
+        const asked = {run, stamp, t0: Math.floor(view.t0), t1: Math.ceil(view.t1)};
+        const key = JSON.stringify(asked);
+        if (key === this.key) return;
+        this.key = key;
+        clearTimeout(this.waits);
+        this.waits = setTimeout(() => this.ask(asked, key), CALM_MS);
+    }
+
+    async ask(asked, key) {
+        try {
+            const {first} = await json("arrows", asked);
+            if (key !== this.key) return;
+            this.messages = first;
+            this.timeline.soon();
+        } catch (error) {
+            if (error.status === 409) this.timeline.reopen();
+        }
+    }
+
+    close() {
+        this.isOn = false;
+        clearTimeout(this.waits);
+    }
+
+    // The ends of all arrows, as times and heights among the rows. The message that is selected always has one.
+    ends() {
+        const {cause, selected, tree} = this.timeline;
+        const end = (place) => place && {t: place.t_ps, y: tree.middle(place)};
+        const found = this.isOn ? this.messages.map(({sent, taken}) => [end(sent), end(taken)]) : [];
+        if (selected?.message) found.push([end(selected.message.sent), end(selected.message.taken)]);
+        const by = this.isOn && selected && cause?.op === selected.record?.op ? cause?.by : null;
+        if (by) found.push([end({table: "ops", lane: by.lane, t_ps: Math.min(by.t1_ps, selected.t0_ps)}), end({...selected, t_ps: selected.t0_ps})]);
+        return found.filter((ends) => ends.every((each) => each?.y !== undefined));
+    }
+}
