@@ -38,6 +38,8 @@ def main() -> int:
     sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", str(HERE)]
     code = subprocess.run([*sphinx, str(pages), str(site)], check=False).returncode
     if code == 0:
+        for name, place in notebooks().items():
+            shutil.copy(ROOT / name, site / Path(place).parent)
         if not options.no_gallery:
             shutil.copytree(pages / "made", site / "made")
         print(f"{site / 'index.html'}: open it in a browser")

@@ -37,7 +37,7 @@ def contents(gallery: str) -> Contents:
     """
     origins = {place: ROOT / name for name, place in pages().items()}
     texts = {place: path.read_text(encoding="utf-8") for place, path in origins.items()}
-    texts |= {place: as_markdown(texts[place]) for place in notebooks().values()}
+    texts |= {place: as_markdown(texts[place], Path(name).name) for name, place in notebooks().items()}
     log_part = _LOG_PART.search(texts[DATAEXEC])
     if log_part is None:
         raise ValueError("packages/kb-dataexec/README.md: got no chapter on the log on disk, needs one")

@@ -16,9 +16,13 @@ _MOST_S = 60
 """The most seconds that a cell may take."""
 
 
-def as_markdown(notebook: str) -> str:
-    """The cells of *notebook*, a text of JSON, as Markdown, with a mark below each cell of code for what it shows."""
-    return "\n\n".join(_cells(json.loads(notebook)["cells"])) + "\n"
+def as_markdown(notebook: str, file: str) -> str:
+    """The cells of *notebook*, the text of *file*, as Markdown, with a mark below each cell of code for what it shows.
+
+    The last line leads to *file*, which the site has beside the page.
+    """
+    cells = _cells(json.loads(notebook)["cells"])
+    return "\n\n".join([*cells, f'<p><a href="{file}" download>This page as a notebook</a></p>']) + "\n"
 
 
 def _cells(cells: list[dict[str, Any]]) -> Iterator[str]:

@@ -40,6 +40,6 @@ def test_the_first_notebook_shows_what_it_tells(tmp_path: Path) -> None:
     assert "In[5]:7" in cells["launches"]
     assert cells["loop"].startswith("```text\n{1: ")
     assert not any("ipykernel" in text or "progress" in text for text in cells.values())
-    page = site.with_outputs(site.as_markdown(path.read_text(encoding="utf-8")), shown)
+    page = site.with_outputs(site.as_markdown(path.read_text(encoding="utf-8"), path.name), shown)
     assert page.count("```{raw} html") == 4
     assert "%% what" not in page

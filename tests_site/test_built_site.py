@@ -115,3 +115,11 @@ def test_every_picture_and_report_of_the_gallery_is_there() -> None:
     assert [each for each in wanted if not (SITE / "made" / Path(*each)).stat().st_size > 500] == []
     text = (SITE / "gallery.html").read_text(encoding="utf-8")
     assert [f"made/{folder}/{file}" for folder, file in wanted if f"made/{folder}/{file}" not in text] == []
+
+
+def test_a_notebook_is_there_with_what_its_cells_show() -> None:
+    text = (SITE / "notebooks" / "first-kernel.html").read_text(encoding="utf-8")
+    assert (SITE / "notebooks" / "first-kernel.ipynb").is_file()
+    shown = 0 if os.environ.get("KB_SITE_PARTS") == "pages" else 3
+    assert text.count('<div class="kb-cell">') == shown
+    assert text.count('<div class="kb-chip">') == (shown > 0)
