@@ -1,12 +1,17 @@
 """Tables, stalls and source on the page of `kb web`: they sort, are searched, fold what is alike, fit the window."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 from web_page import GEMM, Shown, new_run, run_kb, served
+
+from kb_cli.web import opened_runs
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "triton" / "layer_norm.py"
 LATENCY = 3
@@ -212,3 +217,47 @@ def test_pieces_of_python_give_the_text_again(shown: Shown) -> None:
     wanted = {"@x.y": "mark", "def": "keyword", "f": "name", '# c "q"': "comment", "# no": "text", "load": "call"}
     wanted |= {"'it\\'s'": "text", "1.5e-3": "number", '"""open': "text", "end": "text", "a": ""}
     assert {text: kinds[text] for text in wanted} == wanted
+
+
+def test_a_view_that_waits_says_in_the_middle_what_is_read_and_how_far(
+    shown: Shown, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, go_on = opened_runs.with_log, Event()
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        go_on.wait(60)
+        return right(*args, **kwargs)
+
+    monkeypatch.setattr(opened_runs, "with_log", slow)
+    run = next(folder.glob("softmax-*"))
+    shown.page.evaluate(f"location.hash = 'view=stalls&run={shown.id(run)}'")
+    shown.until("document.querySelector('.middle li.busy')")
+    n_ops = json.loads((run / "run.json").read_text())["results"]["ops"]
+    shown.until("document.querySelector('.middle li.busy').innerText.includes('records')")
+    assert f"the op log: 0 of {n_ops:,} records" in shown.page.locator(".middle").inner_text()
+    assert shown.page.get_by_role("progressbar").get_attribute("aria-valuenow") == "25", "one of four parts"
+    box = shown.page.locator(".middle .panel").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] / 2 == pytest.approx(700, abs=12)
+    shown.keep("loading")
+    go_on.set()
+    shown.until("document.querySelector('.view.stalls h1')")
+    assert shown.page.locator(".middle").count() == 0
+
+
+def test_a_run_without_a_log_says_which_command_makes_one(browser: Browser, tmp_path: Path) -> None:
+    run = new_run(tmp_path, *GEMM, "--keep", "none")
+    with served(tmp_path) as server:
+        page = Shown(browser.new_page(viewport={"width": 600, "height": 800}), server)
+        for view in ("timeline", "stalls"):
+            page.go(view=view, run=page.id(run))
+            page.until("document.querySelector('.middle code')")
+            assert "(--keep none)" in page.page.locator(".middle").inner_text()
+        command = page.page.locator(".middle code").inner_text()
+        page.go(view="overview", run=page.id(run))
+        page.until("document.querySelectorAll('section').length > 3")
+        run_kb(*shlex.split(command)[1:])
+        page.page.wait_for_timeout(400)  # a look at the folder is good for so long
+        page.go(view="stalls", run=page.id(run))
+        page.until("document.querySelector('table.matrix')")
+        page.page.close()

@@ -23,7 +23,7 @@ from kb_messages import KbError, LogError
 Invoke = Callable[..., Result]
 Write = Callable[..., Path]
 KERNEL = '    tl.wait(tl.composite("gemm", a, b, out=c))'
-EVERY = ["overview", "levers", "source", "roofline", "stalls", "topology", "find?what=gemm"]
+EVERY = ["overview", "of_log", "levers", "source", "roofline", "stalls", "topology", "find?what=gemm"]
 EVERY += [f"lanes?table={table}" for table in ("ops", "memories", "launches", "path")]
 
 
@@ -50,7 +50,8 @@ def test_views_that_need_rows_refuse_a_log_too_large_for_the_memory(
     assert refused == {name for name in EVERY if name.startswith(("lanes", "stalls", "find", "topology"))}
     sentence = "GiB of rows or more, needs at most half of the 0.0 GiB of this machine's memory"
     assert all(found[name].status == 400 and sentence in found[name].text for name in refused)
-    assert sentence in found["overview"].text
+    assert sentence in found["of_log"].text
+    assert sentence not in found["overview"].text, "the first part of the overview needs no log"
 
 
 def test_a_log_of_an_older_version_names_the_parts_it_lacks(invoke: Invoke, tmp_path: Path) -> None:

@@ -126,6 +126,16 @@ def test_the_matrix_has_all_time_of_all_tiles(ask: Any, log: OpLog) -> None:
     assert all(each["holder"] is not None for each in by_memory)
 
 
+def test_a_page_that_waits_is_told_what_is_read_and_how_far(ask: Any, log: OpLog) -> None:
+    assert ask("overview").status == ask("stalls").status == 200
+    steps = {each["name"]: each for each in ask("loading").json["steps"]}
+    assert {"files", "first report", "log", "timeline", "stalls"} <= steps.keys()
+    assert all(each["is_done"] for each in steps.values())
+    assert (steps["log"]["done"], steps["log"]["total"]) == (log.n_ops, log.n_ops)
+    assert ask("of_log").json["lines"][0]["in_flight_ps"] > 0
+    assert ask("overview").json["report"]["lines"][0]["in_flight_ps"] is None, "the first part reads no log"
+
+
 def waits_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The single waits of all groups of *found*."""
     return [wait for group in found["groups"] for wait in group["waits"]]

@@ -28,11 +28,20 @@ class LazyParts:
             part = self._parts.setdefault(name, _LazyPart())
         return cast(_Part, part.get(make))
 
+    def is_done(self) -> dict[object, bool]:
+        """Whether each value that was asked for is there, in the order of the first requests."""
+        with self._lock:
+            return {name: part.is_done for name, part in self._parts.items()}
+
 
 class _LazyPart:
     def __init__(self) -> None:
         self._lock = Lock()
         self._found: list[Any] = []
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self._found)
 
     def get(self, make: Callable[[], Any]) -> Any:
         with self._lock:

@@ -11,9 +11,11 @@ from threading import Lock
 from time import monotonic
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from kb_cli.compare.side import Side, read_side
 from kb_cli.report.data.run_report import TimeReport, make_report
-from kb_cli.report.data.run_source import RunSource, read_run_source
+from kb_cli.report.data.run_source import RunSource, read_without_log, with_log
 from kb_cli.run.base.files import LOG, RUN, TOPOLOGY, RunFolderError
 from kb_cli.run.base.progress import PROGRESS
 from kb_cli.run.records.repeat_command import repeat_command
@@ -24,7 +26,7 @@ from kb_cli.web.lazy_parts import LazyParts
 from kb_cli.web.run_index import RunPlace
 from kb_cli.web.run_timeline import RunTimeline
 from kb_cli.web.stall_tables import Stalls
-from kb_dataexec import read_log
+from kb_dataexec import OpLog, read_log
 from kb_dataexec.files import file_in
 from kb_engine.engine import chip_of
 from kb_messages import KbError
@@ -41,6 +43,15 @@ class NoLogError(RunFolderError):
         self.command = repeat_command(folder, run)
 
 
+class ReadingStep(Struct, frozen=True, kw_only=True):
+    """A part of a run that a view needs. `done` of `total` records are read of the part `log`; 0 for other parts."""
+
+    name: str
+    is_done: bool
+    done: int
+    total: int
+
+
 class OpenedRun:
     """The run at *place*, as it was when it was opened. *stamp* differs when the run is written again.
 
@@ -50,18 +61,42 @@ class OpenedRun:
     def __init__(self, place: RunPlace, stamp: str) -> None:
         self.place, self.stamp = place, stamp
         self._parts = LazyParts()
+        self._n_read = 0
 
     @property
-    def source(self) -> RunSource:
-        """The run as `kb report` reads it. Raises KbErrors as `read_run_source` does."""
-        return self._parts.part("source", self._read_source)
+    def files(self) -> RunSource:
+        """The run as `kb report` reads it, without its log. Raises KbErrors as `read_run_source` does."""
+        return self._parts.part("files", self._read_files)
 
-    def _read_source(self) -> RunSource:
+    def _read_files(self) -> RunSource:
         folder = self._complete_path()
         run = read_run(folder)
         if isinstance(run, RunJson) and not run.flags.log:
             raise NoLogError(folder, run)
-        return read_run_source(folder, lazy_operands=True)  # the first lanes need none
+        return read_without_log(folder)
+
+    @property
+    def source(self) -> RunSource:
+        """The run as `kb report` reads it. Raises KbErrors as `read_run_source` does."""
+        return self._parts.part("log", lambda: with_log(self.files, lazy_operands=True, look=self._count))
+
+    def _count(self, chunk: OpLog) -> None:
+        self._n_read += chunk.n_ops
+
+    @property
+    def steps(self) -> list[ReadingStep]:
+        """What was asked for of this run, in the order of the first requests, and how far it is."""
+        there = self._parts.is_done()
+        total = self.files.run.results.ops if there.get("files") and "log" in there else 0
+        return [
+            ReadingStep(
+                name=str(name),
+                is_done=is_done,
+                done=self._n_read if name == "log" else 0,
+                total=total if name == "log" else 0,
+            )
+            for name, is_done in there.items()
+        ]
 
     def _complete_path(self) -> Path:
         if self.place.state != "complete":
@@ -70,15 +105,25 @@ class OpenedRun:
         return self.place.path
 
     @property
+    def first_report(self) -> TimeReport:
+        """The report without its roofline, and without what the op log tells."""
+        return self._parts.part("first report", lambda: make_report(self.files, with_roofline=False))
+
+    @property
     def report(self) -> TimeReport:
+        """The report without its roofline."""
+        return self._parts.part("report", lambda: make_report(self.source, with_roofline=False))
+
+    @property
+    def whole_report(self) -> TimeReport:
         """The report of the run, as `kb report` computes it."""
-        return self._parts.part("report", lambda: make_report(self.source))
+        return self._parts.part("roofline", lambda: make_report(self.source))
 
     @property
     def chip(self) -> Topology:
         """The chip of the run."""
         if self.place.state == "complete":
-            return self.source.chip
+            return self.files.chip
         return self._parts.part("chip", lambda: load_topology(file_in(self.place.path, TOPOLOGY, RunFolderError)))
 
     @property

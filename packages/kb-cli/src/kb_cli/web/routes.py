@@ -16,7 +16,9 @@ from kb_messages import KbError
 _ANSWERS: Final = {
     "runs": "runs:runs",
     "live": "runs:live",
+    "loading": "loading:loading",
     "overview": "reports:overview",
+    "of_log": "reports:of_log",
     "levers": "reports:levers",
     "lanes": "timeline:lanes",
     "window": "timeline:window",

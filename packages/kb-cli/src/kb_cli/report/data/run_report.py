@@ -148,11 +148,16 @@ def read_report(folder: str | os.PathLike[str]) -> TimeReport:
     return with_known_levers(make_report(source), source)
 
 
-def make_report(source: RunSource) -> TimeReport:
-    """Returns the report of *source*."""
+_NO_ROOFLINE = RooflineChart(peaks=[], bandwidth_gbs={}, points=[])
+
+
+def make_report(source: RunSource, with_roofline: bool = True) -> TimeReport:
+    """Returns the report of *source*. Without *with_roofline*, which needs the chip and all operands, it has an empty
+    roofline.
+    """
     run, results, where = source.run, source.run.results, source.where
     path = path_shares(where)
-    chart, notes = roofline_chart(source)
+    chart, notes = roofline_chart(source) if with_roofline else (_NO_ROOFLINE, [])
     return TimeReport(
         run_dir=str(source.folder),
         benchmark=run.benchmark.name,

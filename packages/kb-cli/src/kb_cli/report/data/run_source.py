@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,8 @@ class RunSource(NamedTuple):
     """A run folder whose files are as the run wrote them.
 
     `log` is None where it was not kept, and where its rows take too much memory, as `too_large` says. `beside` has the
-    texts of files beside the benchmark's for a run in memory; those of a folder are read when they are asked for.
+    texts of files beside the benchmark's for a run in memory; those of a folder are read when they are asked for. With
+    `log_is_unread`, `log` is None because nobody has read it yet.
     """
 
     folder: Path
@@ -35,6 +36,7 @@ class RunSource(NamedTuple):
     log: OpLog | None
     too_large: LargeLogError | None = None
     beside: Mapping[str, str] = {}
+    log_is_unread: bool = False
 
     @property
     def is_of_kb(self) -> bool:
@@ -72,6 +74,8 @@ class RunSource(NamedTuple):
         if self.where.unexplained_ps:
             lost = self.where.unexplained_ps / PS_PER_NS
             notes.append(f"{self.folder / LOG}: got a log that gives no cause for {lost} ns, shown as unknown")
+        if self.log_is_unread:
+            return notes
         if self.too_large is not None:
             got, needs = self.too_large.got, self.too_large.needs
             notes.append(f"{self.folder / LOG}: got {got}, needs {needs}: no lanes, and one roofline point")
@@ -86,12 +90,41 @@ class RunSource(NamedTuple):
         return notes
 
 
-def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
+def read_run_source(folder: Path) -> RunSource:
     """Returns the run in *folder*. No code of the folder is run.
 
-    With *lazy_operands*, the operands of its log are read when they are first used. Raises RunFolderError when *folder*
-    is not the folder of one run, when a file is not as the run wrote it, or when the run had no op log, and LogError
-    for a damaged one.
+    Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
+    the run had no op log, and LogError for a damaged one.
+    """
+    return with_log(read_without_log(folder))
+
+
+def with_log(
+    source: RunSource, lazy_operands: bool = False, look: Callable[[OpLog], object] | None = None
+) -> RunSource:
+    """Returns *source* with its op log, if it is kept and nobody has read it yet.
+
+    With *lazy_operands*, the operands of the log are read when they are first used. *look* is called with each chunk.
+    Raises LogError for a damaged log.
+    """
+    if not source.log_is_unread:
+        return source
+    run, folder, log, too_large = source.run, source.folder, None, None
+    try:
+        log = own_log(folder, run, True, lazy_operands, look) if run.keep.has_log else None
+    except LargeLogError as error:
+        if WHERE not in run.files:
+            raise
+        too_large = error
+    where = source.where if WHERE in run.files else _where_of(folder, run, log)
+    return source._replace(where=where, log=log, too_large=too_large, log_is_unread=False)
+
+
+def read_without_log(folder: Path) -> RunSource:
+    """Returns the run in *folder* without its op log, which takes most of the time. No code of the folder is run.
+
+    The log of a folder of an older kb is read, because where the time went stands nowhere else. Raises RunFolderError
+    as `read_run_source` does.
     """
     run = read_run(folder)
     if not isinstance(run, RunJson):
@@ -106,16 +139,11 @@ def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
     for name in (BENCH, TOPOLOGY, WHERE):
         if name in run.files:
             _check_held(folder, name, run)
-    log, too_large = None, None
-    try:
-        log = own_log(folder, run, prefix=True, lazy_operands=lazy_operands) if run.keep.has_log else None
-    except LargeLogError as error:
-        if WHERE not in run.files:
-            raise
-        too_large = error
     text = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "backslashreplace")
     chip = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
-    return RunSource(folder, run, _where_of(folder, run, log), text, chip, log, too_large)
+    where = read_where(folder) if WHERE in run.files else Where(launches=[], missing=[])
+    found = RunSource(folder, run, where, text, chip, None, log_is_unread=True)
+    return found if WHERE in run.files else with_log(found)
 
 
 def _check_held(folder: Path, name: str, run: RunJson) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
 from kb_cli.compare.blocks import block_name
 from kb_cli.compare.comparison import RunComparison, compare
@@ -19,6 +19,7 @@ from kb_cli.web.answer import WebAnswer, json_answer
 from kb_cli.web.web_request import WebRequest
 from kb_cli.whatif.known_levers import known_levers
 from kb_cli.whatif.lever_chances import TriedLever
+from kb_dataexec.analysis import Channels, SyncWaits
 
 
 class WebOverview(Struct, frozen=True, kw_only=True):
@@ -42,20 +43,37 @@ class WebLevers(Struct, frozen=True, kw_only=True):
 
 
 def overview(asked: WebRequest) -> WebAnswer:
-    """Answers with the report of the run."""
+    """Answers with the report of the run, without what its op log tells."""
     run = asked.run
-    report = with_known_levers(run.report, run.source)
+    report = with_known_levers(run.first_report, run.files)
     model = list(model_figures(report.model)) if isinstance(report.model, ModelTimes) else []
     tables = cell_tables(report.workload_ops, report.model, report.whole_ps, ALL_OPS)
     found = WebOverview(name=run.place.name, folder=str(run.place.path), report=report, model=model, tables=tables)
     return json_answer(found)
 
 
+class WebLogReport(Struct, frozen=True, kw_only=True):
+    """What the op log adds to an overview: times in flight of `lines`, `sync_waits` and `channels`, and its `notes`."""
+
+    lines: list[ReportLine]
+    sync_waits: list[SyncWaits] | UnsetType
+    channels: list[Channels] | UnsetType
+    notes: list[str]
+
+
+def of_log(asked: WebRequest) -> WebAnswer:
+    """Answers with what the op log tells of the run."""
+    found = asked.run.report
+    return json_answer(
+        WebLogReport(lines=found.lines, sync_waits=found.sync_waits, channels=found.channels, notes=found.notes)
+    )
+
+
 def levers(asked: WebRequest) -> WebAnswer:
     """Answers with the levers of the run and their bounds. Measuring them runs the benchmark, which a page never
     does.
     """
-    found = known_levers(asked.run.source.folder)
+    found = known_levers(asked.run.files.folder)
     dear = sorted(found.levers, key=lambda each: -each.path_ps)
     return json_answer(WebLevers(latency_ps=found.latency_ps, levers=dear))
 
@@ -93,7 +111,7 @@ class WebRoofline(Struct, frozen=True, kw_only=True):
 
 def roofline(asked: WebRequest) -> WebAnswer:
     """Answers with the roofline of the run."""
-    report = asked.run.report
+    report = asked.run.whole_report
     chart = report.roofline
     picture = roofline_picture(chart)
     return json_answer(

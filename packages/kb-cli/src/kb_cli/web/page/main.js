@@ -2,7 +2,7 @@
 
 import {Refused, json} from "/api.js";
 import {h, note} from "/dom.js";
-import {empty} from "/middle.js";
+import {empty, waiting} from "/middle.js";
 import {watchOverflow} from "/overflow.js";
 import {rowsText} from "/rows.js";
 import {read, written} from "/state.js";
@@ -108,8 +108,9 @@ async function show() {
     document.body.dataset.view = state.view;
     const content = h("div", {class: `view ${state.view}`});
     const waits = setTimeout(() => {
-        if (mine === turn) place.replaceChildren(h("p", {class: "soft", role: "status"}, "Reading the run ..."));
+        if (mine === turn) place.replaceChildren(waiting(state.view, state.run, () => mine !== turn || isShown));
     }, 300);
+    let isShown = false;
     try {
         await name(state.run);
         const view = await import(`/view_${state.view}.js`);
@@ -125,6 +126,7 @@ async function show() {
         content.replaceChildren(h("h1", null, VIEWS[state.view][0]),
             error.command ? empty("This view needs the op log of the run", error.message, error.command) : note(error.message));
     } finally {
+        isShown = true;
         clearTimeout(waits);
     }
     content.prepend(...state.wrong.map(note));

@@ -17,17 +17,24 @@ export async function show(place, page) {
     }
     const {report, folder, model, tables} = await json("overview", {run: page.state.run});
     const levers = h("div", null, h("p", {class: "soft"}, "..."));
+    const [notes, ofLog] = [h("div"), h("div")];
+    const drawLog = (more) => {
+        notes.replaceChildren(...more.notes.map(note));
+        ofLog.replaceChildren(...[lines({...report, ...more}, page), tiles(report, page), talk(more, page)].flat().filter(Boolean));
+    };
     put(place,
         h("h1", null, `${report.benchmark} on ${report.topology}`),
         h("p", {class: "sentence"}, report.sentence),
         figures(report, model),
         report.frame ? h("p", {class: "soft"}, report.frame) : null,
         report.band ? h("p", {class: "soft"}, `Latency on a device: ${report.band}`) : null,
-        report.notes.map(note),
+        notes,
         page.state.line ? ofLine(report, page) : null,
         tables.map((each) => section(each.title, each.text, table(each.headers, each.rows, {wide: each.wide, caption: each.title}))),
-        path(report, page), light(report), section("Levers", null, levers), lines(report, page), tiles(report, page), talk(report, page),
+        path(report, page), light(report), section("Levers", null, levers), ofLog,
         pes(report), configuration(report, folder));
+    drawLog(report);
+    json("of_log", {run: page.state.run}).then(drawLog, (error) => notes.append(note(error.message)));
     json("levers", {run: page.state.run}).then(
         (found) => levers.replaceChildren(...chances(found, folder)),
         (error) => levers.replaceChildren(note(error.message)));
