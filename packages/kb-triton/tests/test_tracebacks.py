@@ -1,10 +1,12 @@
 """The tracebacks of a kernel's errors: the author's code, and no frames of the simulator."""
 
+import linecache
 import os
 import subprocess
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -92,3 +94,31 @@ def test_pytest_shows_the_line_of_the_test_and_the_line_of_the_kernel(tmp_path):
         ">       tl.store(x + tl.arange(0, B) + 1, 1.0)",
     ]
     assert not any("kb_engine" in each or "kb_triton/jit" in each or "compiled.py" in each for each in lines)
+
+
+CELL = """
+@triton.jit
+def stops(x, n):
+    for at in range(n):
+        if tl.load(x + at) > 2:
+            break
+
+
+@triton.jit
+def beyond(x):
+    tl.store(x + 100, 1.0)
+"""
+
+
+def test_errors_of_a_notebook_name_the_cell(monkeypatch):
+    file = "/tmp/ipykernel_7/1234.py"
+    compiler = SimpleNamespace(format_code_name=lambda name: ("Cell", "In[4]") if name == file else None)
+    shell = SimpleNamespace(compile=compiler)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(linecache.cache, file, (len(CELL), None, CELL.splitlines(keepends=True), file))
+    cell = {"triton": triton, "tl": tl}
+    exec(compile(CELL, file, "exec"), cell)
+    with pytest.raises(KbError, match=r"\nIn\[4\]:6: Triton's compiler refuses"):
+        cell["stops"][1,](np.ones(16, np.float32), 16)
+    with pytest.raises(KbError, match=r"^In\[4\]:11, in program 0 on "):
+        cell["beyond"][1,](np.ones(16, np.float32))

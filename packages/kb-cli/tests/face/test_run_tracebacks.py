@@ -51,3 +51,9 @@ def test_a_traceback_shows_lines_of_the_author_alone(load: Any) -> None:
     with pytest.raises(kb.KbError) as caught:
         kb.run(called, X, pes=[0])
     assert [entry.name for entry in caught.traceback][1:] == ["run"]
+
+
+def test_an_unknown_chip_shows_the_call_alone() -> None:
+    with pytest.raises(kb.KbError, match="got an unknown name") as caught:
+        kb.chip("nothere")
+    assert [entry.name for entry in caught.traceback][1:] == ["chip"]

@@ -12,6 +12,8 @@ from types import CodeType, FunctionType
 from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
+from kb_engine.program import cell_name
+
 _DEFINITION: Final = re.compile(r"^def\s+\w+\s*\(", re.MULTILINE)
 
 
@@ -31,8 +33,8 @@ class KernelSource:
 
     @property
     def file_name(self) -> str:
-        """The name of the file without its folder."""
-        return Path(self.path).name
+        """The name of the file without its folder, or of the notebook cell."""
+        return cell_name(self.path) or Path(self.path).name
 
     def line_in_file(self, node: ast.AST) -> int:
         """Returns the line of *node* in the file."""
