@@ -34,6 +34,8 @@ STROKES = {"memory": ("#3f7d52", "#86c79a"), "data": ("#3b6a96", "#8ab6dd"), "co
 TEXTS = ("#22262b", "#e6e9ec")
 BUNDLE = 3.6
 """Pixels of a line that is several links."""
+RIM = 1.6
+"""Pixels of grey on both sides of a busy line together, because little heat is near to the colour of the page."""
 UNMEASURED = (("#f6f7f8", "#23272c"), ("#c3c8ce", "#4a5058"))
 """Fill and stroke of parts that no counter measures, and the stroke of idle parts."""
 
@@ -67,9 +69,13 @@ def _rules(measured: bool, page: int) -> list[str]:
     rules += [".none{stroke-dasharray:4 3}.to-none{stroke-dasharray:4 3}"]
     for number, (colours, texts) in enumerate(zip(HEAT_COLOURS, ON_HEAT, strict=True)):
         rules.append(f".warm{number}{{fill:{colours[page]}}}.on-warm{number} text{{fill:{texts[page]}}}")
-        rules.append(f".to-warm{number}{{stroke:{colours[page]};stroke-width:{1.6 + 0.5 * number:g}px}}")
-    thin = ",".join(f".to-{name}.bundle" for name in ("none", "cold", "warm0", "warm1", "warm2", "warm3"))
-    return [*rules, f"{thin}{{stroke-width:{BUNDLE}px}}"]
+        width = 1.6 + 0.5 * number
+        rules.append(f".to-warm{number}{{stroke:{colours[page]};stroke-width:{width:g}px}}")
+        rules.append(f".rim-warm{number}{{stroke:{stroke};stroke-width:{width + RIM:g}px}}")
+    thin = ("none", "cold", "warm0", "warm1", "warm2", "warm3")
+    rules.append(f"{','.join(f'.to-{name}.bundle' for name in thin)}{{stroke-width:{BUNDLE}px}}")
+    rims = ",".join(f".rim-{name}.bundle" for name in thin[2:])
+    return [*rules, f"{rims}{{stroke-width:{BUNDLE + RIM}px}}"]
 
 
 def render(scene: Scene) -> str:
@@ -96,6 +102,9 @@ def _lines(scene: Scene) -> Iterator[str]:
     yield _text(scene.chart.subtitle, MARGIN, 51, "line")
     # busy lines are drawn last, in front of idle ones
     for path in sorted(scene.paths, key=lambda path: path.heat.top if path.heat else -1.0):
+        if scene.chart.measured and step(path.heat) not in ("none", "cold"):
+            points = "L".join(f"{x:.1f} {y:.1f}" for x, y in path.points)
+            yield f'<path class="rim-{step(path.heat)}{" bundle" * path.bundle}" d="M{points}"/>'
         yield _path(path, scene.chart.measured)
     for placed in scene.boxes:
         yield from _box(placed, scene.chart.measured)
