@@ -138,7 +138,7 @@ def test_rows_that_are_not_shown_are_counted(side: Callable[..., Side]) -> None:
     lines = [each for each in parts if isinstance(each, str)]
     assert lines[13:15] == ["  and 2 more values of topology; --json has all", "  parameter $.x[0]: 0 -> 1"]
     assert lines[-1] == "and 4 more PEs with 2 other changes; --json has all"
-    assert "B3 +97 ps, 2 more" in as_text(*parts)
+    assert "b3 +97 ps, 2 more" in as_text(*parts)
 
 
 def test_a_wire_has_quotes_because_its_arrow_is_none_of_the_difference(side: Callable[..., Side]) -> None:

@@ -15,12 +15,15 @@ LINKS_NAME = "the links"
 
 
 def block_name(block: str) -> str:
-    """Returns the kind *block* as a word for sentences: `pe_gemm` is GEMM, and `links` is `the links`."""
+    """Returns the kind *block* as a word for sentences: `pe_gemm` is GEMM, `pe_fetch_store` is FETCH_STORE, and `links`
+    is `the links`. Tables have the kind as it is in the chip's file.
+    """
     if block in ("link", "links"):
         return LINKS_NAME
     if block in ("program", "host"):
         return f"the {block}"
-    return block.removeprefix("pe_").removesuffix("_read").removesuffix("_write").replace("_", " ").upper()
+    kind = block.removesuffix("_read").removesuffix("_write").upper()
+    return kind.removeprefix("PE_") if kind.startswith("PE_") else kind.replace("_", " ")
 
 
 SMALL = 0.01

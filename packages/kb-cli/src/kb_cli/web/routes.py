@@ -35,6 +35,7 @@ _ANSWERS: Final = {
     "topology": "chip:topology",
     "roofline": "reports:roofline",
     "compare": "reports:comparison",
+    "words": "words:words",
     "sweeps": "sweeps:sweeps",
     "sweep": "sweeps:sweep",
 }

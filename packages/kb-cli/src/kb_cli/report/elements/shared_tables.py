@@ -80,7 +80,7 @@ def roof_cells(roofs: Sequence[Roof], latency_ps: int) -> Iterator[tuple[str, ..
     evenly, least = times[::2], times[1::2]
     at = count()
     for each in shown:
-        name = ROOFS.get(each.kind, each.kind)
+        name = ROOFS.get(each.kind, each.kind).removeprefix("the ")
         if each.least_ps is None:
             yield name, str(each.count), "-", "no peak known" if not each.is_beaten else "-", "-", each.node
         else:

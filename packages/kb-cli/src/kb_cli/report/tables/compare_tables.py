@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from kb_cli.compare.blocks import block_name
 from kb_cli.compare.comparison import RunComparison
 from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.op_changes import OpChange
 from kb_cli.report.elements.op_cells import MOST_OPS
 from kb_cli.run.base.model_text import rate_text
+from kb_cli.terminal.cause_words import via_text
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, signed_percent, value_text
 
@@ -125,7 +125,7 @@ def _op_parts(ops: list[OpChange]) -> Iterator[Any]:
 
 def _top(op: OpChange) -> str:
     """Returns the block whose time on the path of *op* changed most, with the change."""
-    return "-" if op.top is None else f"{block_name(op.top.block)} {_change(op.top.path_change_ps)}"
+    return "-" if op.top is None else f"{op.top.block} {_change(op.top.path_change_ps)}"
 
 
 def _time(ps: int | None) -> str:
@@ -142,7 +142,7 @@ def _block_table(found: RunComparison) -> Any:
     table = new_table("block", "busy before", "after", "on the path before", "after", "change", left=1)
     for each in found.blocks:
         times = (*each.busy_ps, *each.path_ps)
-        table.add_row(block_name(each.block), *map(duration, times), _change(each.path_change_ps))
+        table.add_row(each.block, *map(duration, times), _change(each.path_change_ps))
     return table
 
 
@@ -153,7 +153,7 @@ def _row_table(found: RunComparison) -> Any:
         if each.line_after != each.line:
             lines = f"{lines} -> {each.line_after or 'none'}"
         times = (duration(each.before_ps), duration(each.after_ps), _change(each.change_ps))
-        table.add_row(lines, block_name(each.block), each.what, each.via, *times)
+        table.add_row(lines, each.block, each.what, via_text(each.via), *times)
     return table
 
 
@@ -161,7 +161,7 @@ def _pe_table(found: RunComparison) -> Any:
     table = new_table("PEs", "first", "change in its own view", left=3)
     for each in found.pes[:MOST_ROWS]:
         largest = islice(each.change_ps.items(), MOST_BLOCKS)
-        changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in largest)
+        changes = ", ".join(f"{block} {_change(ps)}" for block, ps in largest)
         rest = len(each.change_ps) - MOST_BLOCKS
         table.add_row(str(len(each.pes)), each.pes[0], f"{changes}, {rest} more" if rest > 0 else changes)
     return table

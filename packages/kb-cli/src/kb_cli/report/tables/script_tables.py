@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from kb_cli.compare.blocks import block_name
 from kb_cli.report.elements.shared_tables import REMEDY_HEADERS, remedy_cells
 from kb_cli.report.elements.verdicts import failed_line, failure_causes, verdict_style
 from kb_cli.run.base.frame import Frame
@@ -158,7 +157,7 @@ def _busiest(result: RunResult) -> str:
     if not kinds:
         return "-"
     top = max(kinds, key=lambda kind: kinds[kind])
-    return f"{block_name(top)} {percent(kinds[top])}"
+    return f"{top} {percent(kinds[top])}"
 
 
 def _bound(result: RunResult) -> str:
@@ -166,7 +165,7 @@ def _bound(result: RunResult) -> str:
     if result.where is UNSET or not result.where:
         return "-"
     first = result.where[0]
-    return f"{block_name(first.block)} {first.what} {percent(first.share)}"
+    return f"{first.block} {first.what} {percent(first.share)}"
 
 
 def _tuning(tuned: TunedKernel) -> Iterator[Any]:

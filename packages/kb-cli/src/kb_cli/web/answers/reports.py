@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct, UnsetType
 
-from kb_cli.compare.blocks import block_name
 from kb_cli.compare.comparison import RunComparison, compare
 from kb_cli.compare.op_changes import op_changes
 from kb_cli.report.data.performance import PORTS
@@ -128,12 +127,9 @@ def roofline(asked: WebRequest) -> WebAnswer:
 
 
 class WebComparison(Struct, frozen=True, kw_only=True):
-    """The comparison `found`, the words for its blocks, and whether blocks alone are compared, as for two
-    benchmarks.
-    """
+    """The comparison `found`, and whether blocks alone are compared, as for two benchmarks."""
 
     found: RunComparison
-    names: dict[str, str]
     blocks_alone: bool
 
 
@@ -143,8 +139,4 @@ def comparison(asked: WebRequest) -> WebAnswer:
     is_other = before.run.benchmark.name != after.run.benchmark.name
     blocks_alone = is_other and not op_changes(before, after)
     found = compare(before, after, blocks_alone)
-    blocks = {each.block for each in found.blocks} | {each.block for each in found.rows}
-    blocks |= {op.top.block for op in found.ops if op.top is not None}
-    blocks |= {block for pe in found.pes for block in pe.change_ps}
-    names = {block: block_name(block) for block in sorted(blocks)}
-    return json_answer(WebComparison(found=found, names=names, blocks_alone=blocks_alone))
+    return json_answer(WebComparison(found=found, blocks_alone=blocks_alone))

@@ -55,9 +55,9 @@ function same(found) {
         : "The same run: the digests of the two logs are equal.";
 }
 
-function blocks(changes, names) {
+function blocks(changes) {
     const all = Object.entries(changes);
-    const told = all.slice(0, BLOCKS).map(([block, ps], at) => [at ? ", " : "", `${names[block]} `, change(ps)]);
+    const told = all.slice(0, BLOCKS).map(([block, ps], at) => [at ? ", " : "", `${block} `, change(ps)]);
     return all.length > BLOCKS ? [...told, `, ${count(all.length - BLOCKS)} more`] : told;
 }
 
@@ -65,14 +65,14 @@ function pair([before, after]) {
     return before === after ? count(before) : `${before ?? "-"} → ${after ?? "-"}`;
 }
 
-function ops(changes, names) {
+function ops(changes) {
     const rows = changes.map((each) => {
         const [before, after] = each.latency_ps;
         const [times, timesAfter] = each.repeats;
         const shown = before === null ? "new" : after === null ? "gone" : signed(before ? (after - before) / before : 0);
         return [each.name, before === null ? "-" : duration(before), after === null ? "-" : duration(after), shown, pair(each.launches), pair(each.repeats),
             change((after ?? 0) * (timesAfter ?? 0) - (before ?? 0) * (times ?? 0)),
-            each.top === null ? "-" : [`${names[each.top.block]} `, change(each.top.path_ps[1] - each.top.path_ps[0])]];
+            each.top === null ? "-" : [`${each.top.block} `, change(each.top.path_ps[1] - each.top.path_ps[0])]];
     });
     return table(["op", "before", "after", "change", "launches", "x", "in the model", "most of it"], rows);
 }
@@ -82,7 +82,7 @@ function leftOut(pes) {
     return number ? ` ${count(number)} PEs with other changes are left out.` : "";
 }
 
-function comparison({found, names, blocks_alone: blocksAlone}, page) {
+function comparison({found, blocks_alone: blocksAlone}, page) {
     const [before, after] = found.latency_ps;
     const rows = found.rows.filter((each) => !page.state.line || each.line_after === page.state.line);
     return [
@@ -94,15 +94,15 @@ function comparison({found, names, blocks_alone: blocksAlone}, page) {
         blocksAlone ? note("The benchmarks differ, so blocks alone are compared.") : null,
         section("What is different", found.configuration.length ? null : "Nothing in the configuration.",
             found.configuration.length ? configuration(found.configuration) : null),
-        found.ops.length ? section("Ops", "The kernels of each op once, and in the whole model, in which it stands x times.", ops(found.ops, names)) : null,
+        found.ops.length ? section("Ops", "The kernels of each op once, and in the whole model, in which it stands x times.", ops(found.ops)) : null,
         found.blocks.length ? section("Blocks", "What blocks did, and what that cost on the path.",
             table(["block", "busy before", "after", "on the path before", "after", "change"], found.blocks.map((each) =>
-                [names[each.block], ...each.busy_ps.map(duration), ...each.path_ps.map(duration), change(each.path_ps[1] - each.path_ps[0])]))) : null,
+                [each.block, ...each.busy_ps.map(duration), ...each.path_ps.map(duration), change(each.path_ps[1] - each.path_ps[0])]))) : null,
         rows.length ? section("The path", `The changes of all rows add up to that of the whole time.${rows.length > MOST ? ` ${count(rows.length - MOST)} smaller ones are left out.` : ""}`,
             table(["line", "block", "what", "held up by", "before", "after", "change"], rows.slice(0, MOST).map((each) => [
-                each.line === each.line_after ? each.line || "none" : `${each.line || "none"} → ${each.line_after || "none"}`, names[each.block], each.what,
+                each.line === each.line_after ? each.line || "none" : `${each.line || "none"} → ${each.line_after || "none"}`, each.block, each.what,
                 via(each.via), duration(each.before_ps), duration(each.after_ps), change(each.change_ps)]), {text: 4})) : null,
         found.pes.length > 1 ? section("PEs", `Changes in the PEs' own views.${leftOut(found.pes)}`, table(["PEs", "first", "change"], found.pes.slice(0, MOST).map((each) =>
-            [count(each.pes.length), each.pes[0], blocks(each.change_ps, names)]), {text: 3})) : null,
+            [count(each.pes.length), each.pes[0], blocks(each.change_ps)]), {text: 3})) : null,
     ];
 }

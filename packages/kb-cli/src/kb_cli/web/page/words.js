@@ -1,21 +1,11 @@
-// What reasons and edges mean, in words.
+// What reasons and edges mean, in the words of the terminal.
 
-export const REASONS = {
-    service: "at work", channel: "block busy", tcm_port: "TCM port busy", register_file: "no room in registers",
-    compute_slot: "compute slot taken", operand: "operand missing", barrier: "barrier", queue_full: "next queue full",
-    memory: "memory serving others", shared_links: "links shared",
-    tile_buffer: "no tile buffer", fetch_order: "fetches before it",
-};
+import {json} from "/api.js";
 
-export const VIA = {
-    data: "its data", transfer_order: "the transfer before it", queue_full: "a full queue", throughput: "the block being busy",
-    register_file: "room in registers", tcm_port: "the TCM port", compute_slot: "the compute slot", tile_buffer: "a tile buffer",
-    fetch_order: "the order of fetches", dispatch: "its dispatch", earlier_commands: "the commands before it",
-    submission_queue: "a full submission queue", submission: "its submission", operand: "its operand", program: "the program",
-    end: "the end", start: "the start", memory: "the memory serving others", launch: "the launch", answer: "the answer",
-    engine_queue: "the queue of the engine", message: "a message", credit: "a credit", signal: "a signal", barrier: "a barrier",
-};
+const {reasons, via: edges} = await json("words");
+
+export const REASONS = reasons;
 
 export function via(name) {
-    return VIA[name] ?? name;
+    return edges[name] ?? name;
 }
