@@ -174,6 +174,14 @@ def test_a_prompt_shows_the_text(run: kb.KernelRun) -> None:
     assert "where the time went" in text
 
 
+def test_levers_are_shown_when_they_are_measured(other: kb.KernelRun) -> None:
+    assert "<h2>Levers</h2>" not in other._repr_html_()
+    assert other.measured == []
+    (best,) = other.levers(most=1)[:1]
+    assert best in other.measured
+    assert best.sentence in checked(other).text
+
+
 def test_a_run_of_times_alone_has_a_cell() -> None:
     r = kb.run(add, X, kb.empty(X.shape, "f32"), 16, pes=[0], chip="one_pe", compute=False)
     assert "Where the time went" in checked(r).text

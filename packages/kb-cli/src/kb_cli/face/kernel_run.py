@@ -158,6 +158,11 @@ class KernelRun:
         return self._levers.levers
 
     @property
+    def measured(self) -> list[TriedLever]:
+        """What the last call of `levers` returned; [] before the first."""
+        return [] if self._levers is None else self._levers.levers
+
+    @property
     def verified(self) -> bool | None:
         """Whether the results agreed with the reference of the call or benchmark; None without a reference."""
         return self.result.verified

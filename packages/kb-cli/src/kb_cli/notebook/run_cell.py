@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from kb_cli.face.kernel_run import KernelRun
@@ -35,8 +35,9 @@ def report_of(run: KernelRun) -> TimeReport:
     found = run.in_memory()
     folder = folder_path(run.folder or ".")
     source = RunSource(folder, found.run, found.where, found.source, found.topology, found.log, beside=found.beside)
-    report = make_report(source)
-    return replace(report, sentence=run.advice, run_dir="" if run.folder is None else str(run.folder), notes=[])
+    run_dir = "" if run.folder is None else str(run.folder)
+    levers = run.measured or UNSET
+    return replace(make_report(source), sentence=run.advice, run_dir=run_dir, notes=[], levers=levers)
 
 
 def run_cell(report: TimeReport) -> Iterator[Markup]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from html import escape
 from time import monotonic
 from typing import Any, Final
-from uuid import uuid4
 
 from kb_cli.terminal.escape import shown
 from kb_cli.terminal.status_line import GAP, StatusLine
@@ -44,7 +44,9 @@ class CellLine(StatusLine):
         self.is_shown = True
         self._publisher = publisher
         self._began_s = monotonic()
-        self._id = f"kb-progress-{uuid4().hex}"  # a page may still show the cells of a kernel that was restarted
+        self._id = (
+            f"kb-progress-{os.urandom(8).hex()}"  # a page may still show the cells of a kernel that was restarted
+        )
         self._is_there = self._has_text = False
 
     def show(self, parts: Sequence[str], share: float | None = None) -> None:
