@@ -16,6 +16,7 @@ from kb_cli.report.pictures.lanes import lane_pictures
 from kb_cli.report.tables.report_tables import report_tables
 from kb_cli.run.base.files import write_whole
 from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.records.wall_time import timing_s
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.lever_option import lever_option
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
@@ -26,6 +27,8 @@ from kb_cli.whatif.levers import levers_of_folder
 from kb_messages import KbError
 
 _ENDINGS = (".html", ".htm")
+_MOST_TIMES = 4
+"""How often the time of measuring a run may have taken for a lever to be measured in it. Source: assumed."""
 
 
 @click.command("report", cls=CheckedCommand)
@@ -75,7 +78,7 @@ def _with_levers(report: TimeReport, source: RunSource, most: int | None, as_jso
     if most is None and not source.is_of_kb:
         return with_known_levers(report, source)
     is_workload = not isinstance(report.workload_ops, UnsetType)
-    budget = Budget(work_s=REPORT_S) if most is None else Budget.asked(is_workload)
+    budget = Budget(work_s=_work_s(source)) if most is None else Budget.asked(is_workload)
     printing = redirect_stdout(sys.stderr) if as_json else nullcontext()  # of the benchmark, as it is imported
     try:
         with printing, RunProgress() as progress:
@@ -85,3 +88,11 @@ def _with_levers(report: TimeReport, source: RunSource, most: int | None, as_jso
             raise
         return without_levers(report, error)
     return with_levers(report, found)
+
+
+def _work_s(source: RunSource) -> float:
+    """Returns the seconds for measuring without being asked: none for a run that took much longer than that, because a
+    simulation can be ended only when its clock moves.
+    """
+    took_s = timing_s(source.folder)
+    return 0.0 if took_s is not None and took_s > _MOST_TIMES * REPORT_S else REPORT_S

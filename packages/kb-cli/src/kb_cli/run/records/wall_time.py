@@ -1,0 +1,24 @@
+"""Reads wall.json: how long the passes of a run took on the machine that ran it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from kb_cli.run.base.files import WALL
+
+
+class _Wall(msgspec.Struct):
+    timing: float
+
+
+def timing_s(folder: Path) -> float | None:
+    """Returns the seconds that pass 1 of the run in *folder* took; None where the folder does not say so.
+
+    No hash covers the file, so nothing but the choice of what to do now may depend on it.
+    """
+    try:
+        return msgspec.json.decode((folder / WALL).read_bytes(), type=_Wall).timing
+    except (OSError, msgspec.MsgspecError):
+        return None
