@@ -225,3 +225,21 @@ def test_no_colour_stands_for_two_things_and_no_word_leaves_its_swatch(shown: Sh
     )
     assert max(tall) < 26
     assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
+
+
+def test_messages_have_arrows_on_request(browser: Browser, tmp_path: Path) -> None:
+    folder = new_run(tmp_path, "stencil", "-p", "rows=32", "-p", "width=32", "-p", "pes=4", "--levers", "none")
+    with served(tmp_path) as server:
+        shown = Shown(browser.new_page(viewport=SIZE), server)
+        open_run(shown, folder)
+        asked = list[str]()
+        shown.page.on("requestfinished", lambda each: asked.append(each.url) if "/api/arrows" in each.url else None)
+        press(shown, "c")
+        shown.page.wait_for_timeout(800)
+        assert len(asked) == 1
+        shown.keep("timeline-arrows")
+        press(shown, "c", "w")
+        shown.page.wait_for_timeout(800)
+        assert len(asked) == 1, "arrows that nobody wants are not asked for"
+        assert shown.said == []
+        shown.page.close()

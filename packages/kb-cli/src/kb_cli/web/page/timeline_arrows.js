@@ -1,6 +1,7 @@
 // Arrows on request: from what held up the selected service to its begin, and from sends to receipts in the window.
 
 import {json} from "/api.js";
+import {count} from "/format.js";
 
 const CALM_MS = 200; // for which the window stands still before its messages are asked for
 
@@ -30,9 +31,9 @@ export class Arrows {
 
     async ask(asked, key) {
         try {
-            const {first} = await json("arrows", asked);
+            const {first, count: all} = await json("arrows", asked);
             if (key !== this.key) return;
-            this.messages = first;
+            [this.messages, this.count] = [first, all];
             this.timeline.soon();
         } catch (error) {
             if (error.status === 409) this.timeline.reopen();
@@ -44,14 +45,22 @@ export class Arrows {
         clearTimeout(this.waits);
     }
 
-    // The ends of all arrows, as times and heights among the rows. The message that is selected always has one.
+    // What is shown of all messages of the window, in words.
+    text() {
+        if (!this.isOn || !this.count) return "";
+        const shown = this.messages.length;
+        return shown < this.count ? ` The first ${shown} of ${count(this.count)} messages have arrows; zoom in for others.` : "";
+    }
+
+    // The ends of all arrows, as times and heights among the rows, and whether an arrow is one of many. The message that
+    // is selected always has one.
     ends() {
         const {cause, selected, tree} = this.timeline;
         const end = (place) => place && {t: place.t_ps, y: tree.middle(place)};
-        const found = this.isOn ? this.messages.map(({sent, taken}) => [end(sent), end(taken)]) : [];
+        const found = this.isOn ? this.messages.map(({sent, taken}) => [end(sent), end(taken), true]) : [];
         if (selected?.message) found.push([end(selected.message.sent), end(selected.message.taken)]);
         const by = this.isOn && selected && cause?.op === selected.record?.op ? cause?.by : null;
         if (by) found.push([end({table: "ops", lane: by.lane, t_ps: Math.min(by.t1_ps, selected.t0_ps)}), end({...selected, t_ps: selected.t0_ps})]);
-        return found.filter((ends) => ends.every((each) => each?.y !== undefined));
+        return found.filter(([a, b]) => a?.y !== undefined && b?.y !== undefined);
     }
 }

@@ -8,6 +8,7 @@ import {ROW} from "/timeline_tree.js";
 
 const AXIS = 22;
 const PATH = MAP + AXIS;
+const LETTER = 14; // of a mark
 const INDENT = 12;
 const PIN = 18; // pixels at the end of a name
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
@@ -18,6 +19,7 @@ export class Drawing {
         this.context = canvas.getContext("2d");
         this.wide = new Map();
         this.pinned = [];
+        this.top = PATH + ROW + 4;
     }
 
     // `pinned` are the rows that stay above the others.
@@ -61,11 +63,12 @@ export class Drawing {
         to.textBaseline = "middle";
         this.ink = {ink: style("--ink"), soft: style("--soft"), rule: style("--rule"), panel: style("--panel"),
             page: style("--page"), mark: style("--mark"), over: style("--over"), path: style("--path")};
-        this.axis(view);
+        this.axis(view, marks.map((t) => this.x(t, view)));
         const some = {view, windows, selected, cursor, pins, hover: hover?.row};
         this.clipped(this.top, () => {
             for (const row of tree.between(scroll, scroll + this.height - this.top)) this.row(row, row.y - scroll + this.top, some);
-            for (const [a, b] of arrows) this.arrow([this.x(a.t, view), this.x(b.t, view)], [a.y - scroll + this.top, b.y - scroll + this.top]);
+            const y = (end) => end.y - scroll + this.top;
+            for (const [a, b, isThin] of arrows) this.arrow([this.x(a.t, view), this.x(b.t, view)], [y(a), y(b)], isThin);
         });
         for (const row of this.pinned) this.row(row, row.at, some);
         this.lane({table: "path", lane: 0}, PATH, ROW, some);
@@ -179,15 +182,16 @@ export class Drawing {
     }
 
     // An arrow between two points, as far as it is right of the names.
-    arrow([x0, x1], [y0, y1]) {
+    arrow([x0, x1], [y0, y1], isThin) {
         const {context: to} = this;
         const turn = Math.atan2(y1 - y0, x1 - x0);
-        const wing = (by) => [x1 - 9 * Math.cos(turn + by), y1 - 9 * Math.sin(turn + by)];
+        const long = isThin ? 5 : 9;
+        const wing = (by) => [x1 - long * Math.cos(turn + by), y1 - long * Math.sin(turn + by)];
         to.save();
         to.beginPath();
         to.rect(this.names, this.top, this.width - this.names, this.height - this.top);
         to.clip();
-        for (const [ink, width] of [[this.ink.page, 4], [this.ink.ink, 1.75]]) {
+        for (const [ink, width] of isThin ? [[this.ink.ink, 0.8]] : [[this.ink.page, 4], [this.ink.ink, 1.75]]) {
             to.strokeStyle = ink;
             to.lineWidth = width;
             to.beginPath();
@@ -201,7 +205,8 @@ export class Drawing {
         to.restore();
     }
 
-    axis(view) {
+    // `taken` are the places of the letters of marks.
+    axis(view, taken) {
         const {context: to} = this;
         const {step, found} = ticks(view.t0, view.t1, (this.width - this.names) / 110);
         const text = scale(view.t1, step);
@@ -210,7 +215,8 @@ export class Drawing {
             to.fillStyle = this.ink.rule;
             to.fillRect(x, MAP, 1, this.height);
             to.fillStyle = this.ink.soft;
-            if (x + 4 + this.measured(text(t)) < this.width) to.fillText(text(t), x + 4, MAP + AXIS / 2);
+            const end = x + 4 + this.measured(text(t));
+            if (end < this.width && !taken.some((each) => each + LETTER > x && each < end)) to.fillText(text(t), x + 4, MAP + AXIS / 2);
         }
         to.fillStyle = this.ink.page;
         to.fillRect(0, MAP, this.names - 1, this.top - MAP - 2);
@@ -231,7 +237,7 @@ export class Drawing {
             if (x < this.names || x > this.width) return;
             to.fillStyle = this.ink.mark;
             to.fillRect(x - 0.75, MAP, 1.5, this.height);
-            to.fillRect(x, MAP, 14, 14);
+            to.fillRect(x, MAP, LETTER, LETTER);
             to.fillStyle = this.ink.page;
             to.fillText("AB"[at], x + 3, MAP + 7.5);
         });

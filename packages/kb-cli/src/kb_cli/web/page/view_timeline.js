@@ -106,11 +106,22 @@ class Timeline {
         const room = innerWidth > NARROW ? innerHeight - 300 : innerHeight * 0.6 - 110; // without the rest of the page
         const tree = new Tree(lists, room);
         for (const node of tree.byKey.values()) if (node.own && node.units) node.share = node.busy / node.units / (this.bounds.t1 - this.bounds.t0);
-        if (this.tree) tree.like(this.tree);
-        else tree.sort(this.order);
+        if (!this.tree) tree.sort(this.order);
+        else this.stay(tree.like(this.tree));
         this.tree = tree;
         const told = sentence(this);
         if (told[0] !== this.last.firstChild?.data) this.last.replaceChildren(...told);
+    }
+
+    // Keeps what is selected, or what is on top, where it is seen when `tree` has other rows above.
+    stay(tree) {
+        const {lanes, selected} = this;
+        const key = selected && this.tree.leaf(selected)?.key;
+        const before = this.tree.rowOf(key) ?? (lanes.scrollTop > 0 && this.tree.between(lanes.scrollTop, lanes.scrollTop + 1)[0]);
+        const after = before && tree.rowOf(before.node.key);
+        if (!after) return;
+        this.room(tree);
+        lanes.scrollTop += after.y - before.y;
     }
 
     // Asks for the other tables, once.
@@ -263,8 +274,8 @@ class Timeline {
     }
 
     // Lets the lanes scroll over all rows.
-    room() {
-        this.spacer.style.height = `${Math.max(this.tree.height + this.drawing.top - this.lanes.clientHeight, 0)}px`;
+    room(tree = this.tree) {
+        this.spacer.style.height = `${Math.max(tree.height + this.drawing.top - this.lanes.clientHeight, 0)}px`;
     }
 
     // The heat of the whole run.
@@ -314,7 +325,7 @@ class Timeline {
         this.status.replaceChildren(
             `${text(t0)} to ${text(t1)}, ${duration(t1 - t0)}${since}. ${count(visible.length)} of ${count(this.tree.rows.length)} rows, ${count(this.tables.get("ops").slices)} services. `,
             b === undefined ? a === undefined ? "" : `Mark A at ${exact(a)}.`
-                : `A ${exact(a)}, B ${exact(b)}: ${exact(Math.abs(b - a))} between.`);
+                : `A ${exact(a)}, B ${exact(b)}: ${exact(Math.abs(b - a))} between.`, this.arrows.text());
         this.kinds.replaceChildren(...legend(["ops", "ops.folded", "memories", "waits", "path", "links.folded"].map((table) => this.windows.kinds(table))));
     }
 
