@@ -261,3 +261,18 @@ def test_a_run_without_a_log_says_which_command_makes_one(browser: Browser, tmp_
         page.go(view="stalls", run=page.id(run))
         page.until("document.querySelector('table.matrix')")
         page.page.close()
+
+
+@pytest.mark.parametrize("view", ["overview", "why", "stalls", "topology", "roofline", "compare"])
+def test_every_table_with_names_sorts(shown: Shown, folder: Path, view: str) -> None:
+    first, other = sorted(folder.glob("gemm-*"))[:2]
+    more = {"why": {"op": 1}, "compare": {"with": shown.id(other)}}.get(view, {})
+    shown.go(view=view, run=shown.id(first), **more)
+    shown.until("document.querySelector('main table')")
+    tables = (
+        "[...document.querySelectorAll('main table')].filter((each) => each.tHead && each.tBodies[0].rows.length > 1)"
+    )
+    without = f"{tables}.filter((each) => ![...each.tHead.rows[0].cells].every((head) => !head.textContent || "
+    without += "head.querySelector('button')) && [...each.tHead.rows[0].cells].some((head) => head.textContent)).length"
+    assert shown.page.evaluate(f"{tables}.length") > 0
+    assert shown.page.evaluate(without) == 0

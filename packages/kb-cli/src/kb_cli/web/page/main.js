@@ -5,6 +5,7 @@ import {h, note} from "/dom.js";
 import {empty, waiting} from "/middle.js";
 import {watchOverflow} from "/overflow.js";
 import {rowsText} from "/rows.js";
+import {sortAll} from "/sort.js";
 import {read, written} from "/state.js";
 
 const VIEWS = {
@@ -130,6 +131,7 @@ async function show() {
         clearTimeout(waits);
     }
     content.prepend(...state.wrong.map(note));
+    sortAll(content);
     place.replaceChildren(content);
     place.scrollTop = 0;
     if (mine > 1 && document.activeElement === document.body) place.focus({preventScroll: true}); // what had it is gone

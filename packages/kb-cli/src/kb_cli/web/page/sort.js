@@ -31,21 +31,35 @@ function ordered(rows, at, isNumber, isDown) {
     return [...valued, ...others].map(([, row]) => row);
 }
 
+// The rows of a table with the parts behind each. `came` has the order in which rows came, also those that came later.
+function partsOf(body, came) {
+    const parts = new Map();
+    let above = null;
+    for (const row of body.rows) {
+        if (!came.has(row)) came.set(row, came.size);
+        if (row.classList.contains("part") && above) parts.get(above).push(row);
+        else parts.set(above = row, []);
+    }
+    return parts;
+}
+
+// Makes all tables of `place` sort that do not yet, and have a row of names. Listings of source have an order of their own.
+export function sortAll(place) {
+    for (const table of place.querySelectorAll("table:not(.listing)")) {
+        if (table.tHead?.rows.length === 1 && table.tBodies.length && !table.tHead.querySelector("button")) sortable(table);
+    }
+}
+
 // Makes `table` sort. `now` is the header it is sorted by, with "-" in front for downwards; `told` hears of changes.
 // A row of the class "part" stays behind the row above it.
 export function sortable(table, {now = "", told = () => {}} = {}) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
-    const first = [...body.rows];
-    if (first.length < 2) return table;
-    const parts = new Map();
-    let above = null;
-    for (const row of first) {
-        if (row.classList.contains("part") && above) parts.get(above).push(row);
-        else parts.set(above = row, []);
-    }
+    if (body.rows.length < 2) return table;
+    const came = new Map();
     const draw = (at, isDown) => {
-        const whole = [...parts.keys()];
+        const parts = partsOf(body, came);
+        const whole = [...parts.keys()].sort((a, b) => came.get(a) - came.get(b));
         const isNumber = at >= 0 && heads[at].classList.contains("number");
         const rows = at < 0 ? whole : ordered(whole, at, isNumber, isDown);
         body.append(...rows.flatMap((row) => [row, ...parts.get(row)]));
