@@ -133,6 +133,8 @@ def test_few_slices_are_given_one_by_one_to_the_picosecond(asked: Asked) -> None
     assert [found["before"], found["after"]] == rows["op_id"][[2, 4]].tolist()
     assert asked.get("slice", op=int(record["op_id"])).json == found
     assert asked.get("edge", table="ops", lane=2, t=t0 + 3, t0=t0, t1=t1).json == {"t_ps": t0}
+    begin, end = record["t_start_ps"], record["t_end_ps"]
+    assert asked.get("edge", table="ops", lane=2, t=begin + 2, t0=begin + 1, t1=end - 1).json == {"t_ps": None}
 
 
 def test_the_path_is_one_lane_without_gaps(asked: Asked) -> None:
@@ -164,6 +166,13 @@ def test_colours_by_path_line_and_command(asked: Asked) -> None:
     assert head["texts"] == ["other.py:1", "other lines"]
     head, parts = asked.window(**whole, colour="command")
     assert len(head["texts"]) == 7
+    head, (part,) = asked.window(**{**whole, "table": "path", "lanes": 0, "t1": end // 8}, colour="command")
+    (path,) = paths(asked.log)
+    commands = dict(zip(asked.log.ops["op_id"].tolist(), asked.log.ops["command_seq"].tolist(), strict=True))
+    assert part["slices"] > 1
+    assert part["kind"].tolist() == [
+        commands[op] % 7 if op >= 0 else head["texts"].index(OTHERS) for op in path.op_id[: part["slices"]].tolist()
+    ]
 
 
 def test_the_search_finds_by_number_stage_line_and_pe(asked: Asked) -> None:

@@ -213,12 +213,12 @@ class RunTimeline:
     def kinds(self, name: str, colouring: str, line: str | None) -> Kinds:
         """Returns the colours of the slices of the table *name*. With *line*, that line differs from all others.
 
-        All tables have colours by stage, line and path. Other tables than the table of ops have no commands.
+        Launches have colours by op alone. Waits of kernels belong to no command, and are on no path.
         """
         name = name.removesuffix(FOLDED)
         if name == LINKS:
             return Kinds(STAGE, np.empty(0, np.uint8), (USED,))
-        wanted = STAGE if (colouring == COMMAND and name != OPS) or name == LAUNCHES else colouring
+        wanted = STAGE if (colouring == COMMAND and name == WAITS) or name == LAUNCHES else colouring
         if name == LAUNCHES and line is None:
             return self._parts.part((name, STAGE), lambda: by_every_word(self.table(name)))
         key = name, wanted if line is None else f"only {line}"
@@ -229,12 +229,22 @@ class RunTimeline:
         if line is not None:
             return by_one_line(table, line)
         if colouring == COMMAND:
-            return by_command(table)
+            return by_command(self._commands(table))
         if colouring == PATH and name == CRITICAL:
             return all_alike(table, PATH, ON_PATH)
         if colouring == PATH and name != WAITS:
             return by_path(table, np.unique(_joined(self.paths, "op_id")))
         return by_words(table, LINE if colouring == LINE else STAGE)
+
+    def _commands(self, table: LaneTable) -> Ints:
+        """Returns the command of each slice of *table*, -1 for none. A slice of the path has that of its op."""
+        found = table.slices.arguments.get("command")
+        if found is not None:
+            return found
+        op, (ids, rows) = table.slices.arguments["op"], self._parts.part("rows", self._rows_by_op)
+        at = np.searchsorted(ids, np.maximum(op, 0))
+        of_op = np.append(self.table(OPS).slices.arguments["command"][rows], -1)
+        return np.where(op >= 0, of_op[at], -1)
 
     def row_of(self, op_id: int) -> int:
         """Returns the row of the table of ops that shows *op_id*. Raises KbError for an op that is not there."""

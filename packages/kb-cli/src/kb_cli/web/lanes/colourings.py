@@ -47,11 +47,13 @@ def by_every_word(table: LaneTable) -> Kinds:
     return Kinds(STAGE, number[table.slices.name], texts)
 
 
-def by_command(table: LaneTable) -> Kinds:
-    """Returns kinds that differ between a command and the few before and after it."""
-    number = np.maximum(table.slices.arguments["command"], 0) % OWN_COLOURS
+def by_command(command: Ints) -> Kinds:
+    """Returns kinds that differ between a command and the few before and after it. *command* has the command of each
+    slice, and -1 for none.
+    """
+    number = np.where(command >= 0, command % OWN_COLOURS, OWN_COLOURS).astype(np.uint8)
     texts = [f"commands {each}, {each + OWN_COLOURS}, ..." for each in range(OWN_COLOURS)]
-    return Kinds(COMMAND, number.astype(np.uint8), texts)
+    return Kinds(COMMAND, number, [*texts, OTHERS] if (command < 0).any() else texts)
 
 
 def by_path(table: LaneTable, ops: Ints) -> Kinds:

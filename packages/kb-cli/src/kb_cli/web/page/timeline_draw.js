@@ -120,7 +120,7 @@ export class Drawing {
         const x = 8 + node.depth * INDENT;
         const isPinned = pins.includes(node.key);
         const pin = isPinned || isAt || hover === node.key;
-        const share = node.share === undefined || this.names < 170 ? "" : percent(node.share).replace(/\.\d/, "");
+        const share = node.share === undefined || this.names < 170 ? "" : shareText(node.share);
         const end = this.names - 8 - (pin ? PIN : 0);
         const room = end - x - (share ? this.measured(share) + 8 : 0);
         const arrow = node.children ? (node.open ? "▾ " : "▸ ") : "";
@@ -261,6 +261,11 @@ export class Drawing {
         to.fillStyle = this.ink.page;
         to.fillText(text, left + 6, top + 10.5);
     }
+}
+
+// A share in few digits, of which none is 0 unless all are.
+function shareText(share) {
+    return share < 0.01 ? percent(share) : `${Math.round(share * 100)} %`;
 }
 
 // What is under the pointer in words: from what is drawn, without asking.

@@ -148,8 +148,9 @@ export class Tree {
         this.place();
     }
 
+    // Opens all parts of the chip, which are what most people look for, or folds all rows.
     openAll(open) {
-        for (const node of this.byKey.values()) if (node.children) node.open = open;
+        for (const node of this.byKey.values()) if (node.children && (!open || node.key.startsWith("ops "))) node.open = open;
         this.place();
     }
 

@@ -320,7 +320,7 @@ class Timeline {
         const text = scaleOf(t1, t1 - t0);
         const visible = this.tree.between(scroll, scroll + height - this.drawing.top);
         const launch = this.launches.length > 1 || this.launches[0]?.t0 > this.bounds.t0 ? this.launchAt(t0) : null;
-        const since = launch ? `; ${scaleOf(t1 - launch.t0, t1 - t0)(t0 - launch.t0)} into launch ${launch.number}` : "";
+        const since = launch ? `, from ${scaleOf(t1 - launch.t0, t1 - t0)(t0 - launch.t0)} into launch ${launch.number}` : "";
         const [a, b] = this.marks;
         this.status.replaceChildren(
             `${text(t0)} to ${text(t1)}, ${duration(t1 - t0)}${since}. ${count(visible.length)} of ${count(this.tree.rows.length)} rows, ${count(this.tables.get("ops").slices)} services. `,
