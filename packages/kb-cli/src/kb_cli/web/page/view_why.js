@@ -2,7 +2,7 @@
 
 import {json} from "/api.js";
 import {bar, h, note, put, section, table} from "/dom.js";
-import {count, duration, exact, percent} from "/format.js";
+import {count, exact, percent} from "/format.js";
 import {REASONS, via} from "/words.js";
 
 export async function show(place, page) {
@@ -45,11 +45,11 @@ function answer({shown, start, left}, page) {
     if (!waits.length) parts.push(h("p", {class: "sentence"}, `It started at once when its tile came, at ${exact(shown.t0_ps)}.`));
     else {
         parts.push(h("p", {class: "sentence"}, `Its tile came at ${exact(record.ready_ps)} and waited `,
-            `${duration(shown.t0_ps - record.ready_ps)}: ${waits.map(([name, ps]) => `${REASONS[name]} for ${duration(ps)}`).join(", ")}.`));
+            `${exact(shown.t0_ps - record.ready_ps)}: ${waits.map(([name, ps]) => `${REASONS[name]} for ${exact(ps)}`).join(", ")}.`));
     }
     if (start.op !== null && start.op !== record.op) parts.push(h("p", null, `What held it up last: ${via(start.via)}, `, link(start.op, page), "."));
     if (record.out_ps > shown.t1_ps) {
-        parts.push(h("p", null, `It ended at ${exact(shown.t1_ps)}, but its tile could leave only ${duration(record.out_ps - shown.t1_ps)} later, `
+        parts.push(h("p", null, `It ended at ${exact(shown.t1_ps)}, but its tile could leave only ${exact(record.out_ps - shown.t1_ps)} later, `
             + `because of ${via(left.via)}`, left.op === null || left.op === record.op ? "." : [": ", link(left.op, page), "."]));
     }
     return parts;
@@ -58,9 +58,9 @@ function answer({shown, start, left}, page) {
 function shares(found) {
     const total = found.shown.t1_ps - found.from_ps;
     return section("What the time before its end went to",
-        `From the start of its program at ${exact(found.from_ps)} to its end at ${exact(found.shown.t1_ps)}: ${duration(total)} in ${count(found.count)} links.`,
+        `From the start of its program at ${exact(found.from_ps)} to its end at ${exact(found.shown.t1_ps)}: ${exact(total)} in ${count(found.count)} links.`,
         table(["block", "what", "", "share", "time"], found.shares.slice(0, 12).map((each) => [each.block, each.what,
-            bar(["path", total ? each.ps / total : 0]), percent(total ? each.ps / total : 0), duration(each.ps)]), {text: 3}));
+            bar(["path", total ? each.ps / total : 0]), percent(total ? each.ps / total : 0), exact(each.ps)]), {text: 3}));
 }
 
 async function links(found, page, rows, more) {
@@ -86,7 +86,7 @@ function row(each, page) {
     const middle = (each.t0_ps + each.t1_ps) / 2;
     const there = page.link({view: "timeline", op: each.op, t0: Math.max(Math.floor(middle - wide), 0), t1: Math.ceil(middle + wide)});
     return h("tr", null, h("td", {class: "number"}, h("a", {href: there, title: "in the timeline"}, exact(each.t0_ps))),
-        h("td", {class: "number"}, duration(each.t1_ps - each.t0_ps)),
+        h("td", {class: "number"}, exact(each.t1_ps - each.t0_ps)),
         [each.pe || "-", each.block, each.op === null ? each.what : link(each.op, page, each.what), each.line || "-", via(each.via)]
             .map((text) => h("td", {class: "text"}, text)));
 }
