@@ -98,7 +98,7 @@ STYLE: Final = """
 body { margin: 0 auto; padding: 24px 20px 48px; max-width: 1080px; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
 h1 { font-size: 15px; font-weight: 600; color: var(--soft); margin: 0 0 6px; overflow-wrap: anywhere; }
-h2 { font-size: 17px; margin: 40px 0 4px; padding-top: 14px; border-top: 1px solid var(--rule); }
+h2 { font-size: 17px; margin: 26px 0 4px; padding-top: 12px; border-top: 1px solid var(--rule); }
 p { margin: 4px 0 12px; } p.soft, figcaption { color: var(--soft); font-size: 13.5px; }
 p.sentence { font-size: 21px; line-height: 1.4; margin: 0 0 16px; overflow-wrap: anywhere; }
 p.note { color: var(--warn); overflow-wrap: anywhere; } .bad { color: var(--bad); font-weight: 600; }

@@ -43,8 +43,9 @@ from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.terminal.units import duration, durations, percent, quantity, value_text
 from kb_cli.whatif.lever_chances import TriedLever
 
-_LEVERS, _OPS, _POINTS, _LINES = 6, 16, 8, 12
-"""The most levers, ops, points of the roofline and lines that are shown at once; the others open."""
+_LEVERS, _OPS, _POINTS, _LINES, _TALKS = 6, 10, 6, 12, 6
+"""The most levers, ops, points of the roofline, lines, and kinds of waits and channels that are shown at once; the
+others open."""
 _ABOVE, _BELOW = 3, 1
 """The lines of source that are shown above and below a line with a cost."""
 
@@ -166,7 +167,7 @@ def talk_sections(report: TimeReport) -> list[Markup]:
     ):
         rows, more = first_rows(cells)
         rest = [element("p", f"{more} more: see --json", class_="soft")] if more else []
-        found += [section(title, text, table(headers, rows, text=2), *rest)] if rows else []
+        found += [section(title, text, folded_table(headers, rows, _TALKS, text=2), *rest)] if rows else []
     return found
 
 
