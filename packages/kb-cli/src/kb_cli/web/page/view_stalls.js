@@ -44,11 +44,11 @@ function groups({groups: found, of_groups: of, waited_ps: waited}, page) {
             members.hidden = !members.hidden;
             fold.setAttribute("aria-expanded", String(!members.hidden));
         }}, each.block);
-        return [[fold, each.stage, each.line ? h("a", {href: page.link({line: each.line})}, each.line) : "-", REASONS[each.reason], heldUp(each),
-            count(each.tiles), bar(["path", each.ps / found[0].ps]), duration(each.ps), duration(each.waits[0].ps), pes(each, page)], members];
+        return [[fold, each.stage, each.line ? h("a", {href: page.link({line: each.line})}, each.line) : "-",
+            bar(["path", each.ps / found[0].ps]), duration(each.ps), count(each.tiles), REASONS[each.reason], heldUp(each), pes(each, page), duration(each.waits[0].ps)], members];
     });
     return section("What tiles waited for", `${duration(waited)} of waiting in ${count(of)} ${of === 1 ? "group" : "groups"} of waits that are alike: one block, stage, line and reason, on any PE.${of > found.length ? ` The ${found.length} with the most time are shown.` : ""}`,
-        table(["block", "stage", "line", "because", "held up by", "tiles", "", "waited in all", "longest", "PEs"], rows, {text: 5, wide: [6, 9], caption: "groups of waits"}));
+        table(["block", "stage", "line", "", "waited in all", "tiles", "because", "held up by", "PEs", "longest"], rows, {text: 4, wide: [6, 7, 8], caption: "groups of waits"}));
 }
 
 // Who held up the longest waits of a group. Waits of one group mostly have one answer.
