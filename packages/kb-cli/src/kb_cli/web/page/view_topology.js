@@ -37,7 +37,7 @@ function way({crumbs}, page) {
     const steps = crumbs.map((each, at) => [at ? h("span", {class: "soft", "aria-hidden": "true"}, " › ") : null,
         at === crumbs.length - 1 ? h("b", {"aria-current": "location"}, each.name)
             : h("a", {href: page.link({part: each.part || null, shown: each.part ? null : each.shown})}, each.name)]);
-    return h("nav", {class: "way", "aria-label": "parts of the chip"}, steps);
+    return h("div", {class: "way", role: "navigation", "aria-label": "parts of the chip"}, steps);
 }
 
 function beside({siblings, part}, page) {
