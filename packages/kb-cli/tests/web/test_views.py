@@ -241,3 +241,16 @@ def test_roofline_and_compare_have_the_figures_of_the_commands(ask: Any, runs: l
     other = ask("compare", **{"run": 2, "with": 0}).json
     assert (other["blocks_alone"], other["found"]["rows"]) == (True, [])
     assert ask("compare").text == "with: got nothing, needs a value in the address\n"
+
+
+def test_a_chip_without_its_log_has_the_same_picture_and_shares(ask: Any) -> None:
+    first, whole = ask("topology", users="later").json, ask("topology").json
+    assert (first["has_users"], whole["has_users"]) == (False, True)
+    for name in ("svg", "view", "part", "crumbs", "why", "is_counted"):
+        assert first[name] == whole[name]
+    assert [(each["name"], each["share"]) for each in first["parts"]] == [
+        (each["name"], each["share"]) for each in whole["parts"][: len(first["parts"])]
+    ]
+    assert {each["users"] for each in first["parts"]} == {0}
+    half = ask("topology", users="later", t0=0, t1=whole["t1_ps"] // 2).json
+    assert half["has_users"] is True

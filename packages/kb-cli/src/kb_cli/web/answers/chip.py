@@ -52,7 +52,7 @@ def chip_use(run: OpenedRun, window: tuple[int, int], is_whole: bool) -> ChipUse
 
 def _counted(run: OpenedRun, notes: list[str]) -> Loads | None:
     try:
-        return counted_loads(run.place.path, run.source.run, run.chip.graph)
+        return counted_loads(run.place.path, run.files.run, run.chip.graph)
     except KbError as error:
         notes.append(f"{error}; shares come from the log")
         return None
@@ -123,7 +123,8 @@ class WebChip(Struct, frozen=True, kw_only=True):
 
     `crumbs` lead from the chip to the part, and `siblings` are the parts beside it. `why` is what is hot in a part
     that the page did not name. `more` counts the parts that are left out. `is_counted` says that the figures
-    are the counters of a whole run, which cover its launches; otherwise they come from the log.
+    are the counters of a whole run, which cover its launches; otherwise they come from the log. Without `has_users`
+    the log was not read: no link and no memory has its PEs yet, and the window is not known.
     """
 
     svg: str
@@ -139,21 +140,32 @@ class WebChip(Struct, frozen=True, kw_only=True):
     more: int
     notes: list[str]
     is_counted: bool
+    has_users: bool
 
 
 def topology(asked: WebRequest) -> WebAnswer:
     """Answers with the chip of the run. `view` and `part` are as for `kb topology show`; `t0` and `t1` choose a
-    window.
+    window. With `users=later` a whole run that ended is answered from its counters alone, without its log.
     """
     run = asked.run
-    chip = run.chip
-    part = asked.fields.get("part", "")
     has_window = "t0" in asked.fields or "t1" in asked.fields
+    if asked.fields.get("users") == "later" and not has_window and run.place.state == "complete":
+        notes: list[str] = []
+        counted = _counted(run, notes)
+        if counted is not None:
+            return _answer(asked, ChipUse(_by_counters([], counted, False), notes, counted), (0, 0), False)
     timeline = run.timeline
     window = times(asked) if has_window else (timeline.start_ps, timeline.end_ps)
-    found, notes, counted = chip_use(run, window, not has_window)
-    loads = Loads(run.place.name, _links(found), {**_blocks(run, window), **_memories(found)})
-    if counted is not None:
+    use = chip_use(run, window, not has_window)
+    return _answer(asked, use._replace(notes=[*timeline.notes, *use.notes]), window, True)
+
+
+def _answer(asked: WebRequest, use: ChipUse, window: tuple[int, int], has_users: bool) -> WebAnswer:
+    run, (found, notes, counted) = asked.run, use
+    chip, part = run.chip, asked.fields.get("part", "")
+    if counted is None:
+        loads = Loads(run.place.name, _links(found), {**_blocks(run, window), **_memories(found)})
+    else:
         loads = Loads(run.place.name, counted.links, counted.nodes)
     why, shown = None, asked.fields.get("shown")
     if not part and not shown:
@@ -174,8 +186,9 @@ def topology(asked: WebRequest) -> WebAnswer:
             t1_ps=window[1],
             parts=[_busy(each) for each in found[:_MOST]],
             more=max(len(found) - _MOST, 0),
-            notes=[*timeline.notes, *notes],
+            notes=notes,
             is_counted=counted is not None,
+            has_users=has_users,
         )
     )
 

@@ -10,7 +10,9 @@ const FEW = 0.1; // of the bytes: PEs below it are counted and not named
 
 export async function show(place, page) {
     const {run, t0, t1, part, shown} = page.state;
-    const found = await json("topology", {run, t0, t1, part, shown});
+    const asked = {run, t0, t1, part, shown};
+    const found = await json("topology", {...asked, users: "later"});
+    const table = parts(found, page);
     const hint = h("p", {class: "soft fits", hidden: true});
     put(place,
         h("h1", null, "Topology"),
@@ -19,7 +21,16 @@ export async function show(place, page) {
                 : h("span", {class: "chip"}, `${exact(t0)} to ${exact(t1)}`,
                     h("button", {type: "button", title: "the whole run", "aria-label": "show the whole run", onclick: () => page.go({t0: null, t1: null})}, "×"))),
         why(found, page), found.notes.map(note),
-        h("div", {class: "chip-and-parts"}, h("div", null, hint, picture(found.svg, page, hint)), parts(found, page)));
+        h("div", {class: "chip-and-parts"}, h("div", null, hint, picture(found.svg, page, hint)), table));
+    if (found.has_users) return undefined;
+    const left = new AbortController();
+    json("topology", asked, left.signal).then((whole) => {
+        table.replaceWith(parts(whole, page));
+        place.querySelector(".chip-and-parts")?.before(...whole.notes.map(note));
+    }, (error) => {
+        if (error.name !== "AbortError") table.append(note(error.message));
+    });
+    return () => left.abort();
 }
 
 function why({why: top}, page) {
@@ -85,13 +96,13 @@ function picture(svg, page, hint) {
     return host;
 }
 
-function parts({parts: found, more, is_counted}, page) {
+function parts({parts: found, more, is_counted, has_users}, page) {
     if (!found.length) return note("No link and no memory moved a byte.");
     const rows = found.map((each) => h("tr", null,
         h("td", {class: "text"}, h("a", {href: opens(each, page), title: `open ${each.part || "the system"}`}, each.name)),
         h("td", {class: "text"}, each.share === null ? "" : bar(["path", each.share])),
         h("td", {class: "number"}, each.share === null ? "-" : percent(each.share)), h("td", {class: "number"}, quantity(each.nbytes, "B")),
-        h("td", {class: "text"}, h("div", {class: "wrap users"}, users(each, page)))));
+        h("td", {class: "text"}, h("div", {class: "wrap users"}, has_users ? users(each, page) : "..."))));
     return section("Links and memories", `${is_counted ? "The share of the time of the launches in which links and memories moved bytes." : "The share of the bandwidth that DMAs used in the window."}${more ? ` ${count(more)} more moved less.` : ""}`,
         h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "links and memories"}, h("table", {class: "uses"},
             h("thead", null, h("tr", null, ["link or memory", "", "used", "bytes", "by"].map((each, at) => h("th", {scope: "col", class: at === 2 || at === 3 ? "number" : "text"}, each)))),
