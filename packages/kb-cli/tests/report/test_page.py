@@ -5,6 +5,7 @@ from math import log10
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from rich.table import Table
 
 from kb_cli.report.data.roofline import DTypePeak, RooflineChart
 from kb_cli.report.data.roofline_points import RooflinePoint
@@ -13,6 +14,7 @@ from kb_cli.report.html.page import report_page
 from kb_cli.report.pictures.lanes import COLUMNS, MOST, LanePicture, Lanes, MemoryLanes
 from kb_cli.report.pictures.png import LEVELS, shaded_png
 from kb_cli.report.pictures.roofline_picture import roofline_picture
+from kb_cli.report.tables.report_tables import report_tables
 from kb_dataexec.analysis import Channels, PathShare, PeShares
 
 BLOCKS = ["pe_gemm", "pe_math", "pe_dma", "pe_fetch_store", "pe_cpu", "pe_scheduler", "hbm", "links"]
@@ -138,3 +140,13 @@ def test_channels_of_512_pes_that_differ_stay_short():
     assert "500 more: see --json" in page
     assert "pe12 -&gt; pe13" not in page
     assert "Channels" not in report_page(report_of(1), "", None).decode()
+
+
+def test_the_terminal_has_a_page_of_512_pes_500_launches_and_100_lines() -> None:
+    report = report_of(512)
+    points = [replace(report.roofline.points[0], name=f"launch {at}") for at in range(500)]
+    lines = [replace(report.lines[0], line=f"k.py:{at}", number=at) for at in range(100)]
+    tables = report_tables(replace(report, roofline=replace(report.roofline, points=points), lines=lines))
+    by_header = {str(each.columns[0].header): each for each in tables if isinstance(each, Table)}
+    assert [by_header[name].row_count for name in ("line", "roofline", "PE")] == [20 + 1, 12 + 1 + 1, 4]
+    assert list(by_header["PE"].columns[0].cells) == [f"sip{sip} (128 PEs)" for sip in range(4)]

@@ -25,6 +25,8 @@ from kb_cli.run.base.workload_result import ModelTimes
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent, quantity
 
+_LINES, _POINTS = 20, 12
+"""The most lines, the costliest first, and points of the roofline that the terminal lists; `--json` has all."""
 _PES = 8
 """The most groups of PEs that the terminal lists; `-o` and `--json` have all PEs."""
 
@@ -55,12 +57,14 @@ def _lines(report: TimeReport) -> Table:
     table = new_table(
         "line", "on the path", "share", "in flight", "blocks", "source", left=1, text=("blocks", "source")
     )
-    for line in report.lines:
+    for line in report.lines[:_LINES]:
         blocks = ", ".join(f"{block} {percent(ps / line.ps)}" for block, ps in list(line.blocks.items())[:3] if line.ps)
         flight = duration(line.in_flight_ps) if line.in_flight_ps else "-"
         table.add_row(
             line.line or "no line", duration(line.ps), percent(line.share), flight, blocks or "-", line.text[:60]
         )
+    if len(report.lines) > _LINES:
+        table.add_row(f"{len(report.lines) - _LINES} more: see --json", "", "", "", "", "")
     return table
 
 
@@ -94,8 +98,11 @@ def _roofline(report: TimeReport) -> Table:
     spaces = report.roofline.used_spaces
     headers = (f"FLOP/B of {PORTS.get(space, space)}" for space in spaces)
     table = new_table("roofline", "operations", "rate", *headers, left=1)
-    for point in report.roofline.points:
+    points = report.roofline.points
+    for point in points[:_POINTS]:
         table.add_row(point.label, *point_cells(point, spaces))
+    if len(points) > _POINTS:
+        table.add_row(f"{len(points) - _POINTS} more: see --json", *[""] * (2 + len(spaces)))
     for peak in report.roofline.peaks:
         table.add_row(f"peak {', '.join(peak.dtypes)}", "", quantity(peak.flops, "FLOP/s"), *("" for _ in spaces))
     if report.roofline.math_flops:
