@@ -267,31 +267,3 @@ export class Drawing {
 function shareText(share) {
     return share < 0.01 ? percent(share) : `${Math.round(share * 100)} %`;
 }
-
-// What is under the pointer in words: from what is drawn, without asking.
-export function under(found, t, table, kinds) {
-    if (!found) return "";
-    if (!found.cover) {
-        const at = sliceAt(found, t);
-        return at < 0 ? "idle" : `${found.names[found.name[at]] ?? kinds.texts[found.kind[at]]}, ${duration(found.end[at] - found.start[at])}`;
-    }
-    const pixel = Math.floor((t - found.from) / (found.until - found.from) * found.pixels);
-    const cover = found.cover[pixel];
-    const wide = duration((found.until - found.from) / found.pixels);
-    if (table.startsWith("links")) return `${percent(cover / 255)} of the bandwidth in ${wide}`;
-    if (!cover) return "idle";
-    const kind = kinds.texts[found.kinds === 1 ? found.kind[0] : found.kind[pixel]];
-    return `at work ${percent(cover / 255)} of ${wide}, most of it ${kind}`;
-}
-
-function sliceAt(found, t) {
-    let low = 0;
-    let high = found.slices;
-    while (low < high) {
-        const middle = (low + high) >> 1;
-        if (found.start[middle] <= t) low = middle + 1;
-        else high = middle;
-    }
-    const at = low - 1;
-    return at >= 0 && t < Math.max(found.end[at], found.start[at] + 1) ? at : -1;
-}

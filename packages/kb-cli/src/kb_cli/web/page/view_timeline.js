@@ -2,10 +2,9 @@
 
 import {Refused, json, live} from "/api.js";
 import {h, note} from "/dom.js";
-import {count, duration, exact, percent, scaleOf} from "/format.js";
 import {onChange} from "/palette.js";
 import {Arrows} from "/timeline_arrows.js";
-import {Drawing, under} from "/timeline_draw.js";
+import {Drawing} from "/timeline_draw.js";
 import {Windows} from "/timeline_data.js";
 import {ORDERS, READING, Tree, laneOf} from "/timeline_tree.js";
 import {pressed} from "/timeline_keys.js";
@@ -13,6 +12,7 @@ import {listen} from "/timeline_pointer.js";
 import {Between} from "/timeline_sums.js";
 import {sentence} from "/timeline_straggler.js";
 import {legend, search, selection, tools} from "/timeline_panel.js";
+import {hoverText, marksText, rowText, windowText} from "/timeline_words.js";
 
 const LEAST_PS = 10; // the shortest window
 const AGAIN_MS = 3000; // between two looks at the log of a run that goes on
@@ -316,16 +316,8 @@ class Timeline {
     }
 
     tell(scroll, height) {
-        const {t0, t1} = this.view;
-        const text = scaleOf(t1, t1 - t0);
-        const visible = this.tree.between(scroll, scroll + height - this.drawing.top);
-        const launch = this.launches.length > 1 || this.launches[0]?.t0 > this.bounds.t0 ? this.launchAt(t0) : null;
-        const since = launch ? `, from ${scaleOf(t1 - launch.t0, t1 - t0)(t0 - launch.t0)} into launch ${launch.number}` : "";
-        const [a, b] = this.marks;
-        this.status.replaceChildren(
-            `${text(t0)} to ${text(t1)}, ${duration(t1 - t0)}${since}. ${count(visible.length)} of ${count(this.tree.rows.length)} rows, ${count(this.tables.get("ops").slices)} services. `,
-            b === undefined ? a === undefined ? "" : `Mark A at ${exact(a)}.`
-                : `A ${exact(a)}, B ${exact(b)}: ${exact(Math.abs(b - a))} between.`, this.arrows.text());
+        const seen = this.tree.between(scroll, scroll + height - this.drawing.top).length;
+        this.status.replaceChildren(windowText(this, seen), marksText(this.marks), this.arrows.text());
         this.kinds.replaceChildren(...legend(["ops", "ops.folded", "memories", "waits", "path", "links.folded"].map((table) => this.windows.kinds(table))));
     }
 
@@ -357,34 +349,14 @@ class Timeline {
         this.hover = point;
         const row = point && this.view ? this.at(point.y) : null;
         if (row?.node) point.row = row.node.key;
-        if (row?.node && point.x < this.drawing.names) point.text = this.drawing.isPin(point.x) ? this.pinText(row.node) : this.rowText(row.node);
-        else if (row === "map") point.text = "the whole run; drag the window, or drag beside it for another one";
-        else if (row && row !== "axis") {
-            const lane = this.laneAt(point.y);
-            const t = this.drawing.t(point.x, this.view);
-            const launch = this.launches.length > 1 ? this.launchAt(t) : null;
-            const part = row.lanes?.length > 1 ? this.tree.ordered(row.node)[row.lanes.indexOf(lane)]?.name : "";
-            const what = lane ? under(this.windows.get(lane.table, lane.lane), t, lane.table, this.windows.kinds(lane.table)) : "";
-            point.text = [exact(t), launch && `${exact(t - launch.t0)} into launch ${launch.number}`, part, what].filter((each) => each).join("  ");
-        }
+        if (row) point.text = hoverText(this, row, point);
         this.soon();
-    }
-
-    pinText(node) {
-        return this.pins.includes(node.key) ? "unpin" : "pin on top";
-    }
-
-    // What a row is, in words: also for who does not see it.
-    rowText(node) {
-        const what = node.ref ? "" : node.isUnread ? ", not read yet" : node.open ? ", open" : ", folded";
-        const units = node.units > 1 ? `, ${count(node.units)} ${node.key.startsWith("ops") ? "PEs" : node.key.startsWith("links") ? "links" : "memories"}` : "";
-        return `${node.name}${what}${units}${node.share === undefined ? "" : `, at work ${percent(node.share)} of the run`}`;
     }
 
     moveCursor(node) {
         if (!node) return;
         this.cursor = node.key;
-        this.spoken.textContent = this.rowText(node);
+        this.spoken.textContent = rowText(node);
         this.see(this.tree.rowOf(node.key));
     }
 
