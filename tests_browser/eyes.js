@@ -4,6 +4,7 @@ globalThis.eyes ??= (() => {
     const TOUCH = 1.5; // pixels by which boxes may overlap: a box of text is larger than its letters
     const LEAST_CONTRAST = 4.5; // Source: W3C, WCAG 2.2, success criterion 1.4.3
     const LEAST_SIZE = 7.5; // pixels of a font, as shown. Source: assumed; five pixels of a small letter
+    const LEAST_LETTERS = 20; // of a view that says something. Source: assumed, below the shortest view that does
     const drawn = new WeakMap(); // by context: the texts on its canvas, and where it may draw
 
     // ---- boxes: [left, top, right, bottom] in pixels of the window
@@ -409,11 +410,11 @@ globalThis.eyes ??= (() => {
         if (!(page instanceof SVGElement) && page.scrollWidth > innerWidth + 1) yield `the page is ${page.scrollWidth} pixels wide in a window of ${innerWidth}`;
     }
 
-    function* blank(all, least) {
+    function* blank(all) {
         const main = document.querySelector("main") ?? document.body ?? document.documentElement;
         const mine = all.filter((each) => main.contains(each.element.getRootNode().host ?? each.element));
         const length = mine.reduce((sum, each) => sum + each.text.length, 0);
-        if (length < least) yield `blank: ${length} letters of text, needs ${least}`;
+        if (length < LEAST_LETTERS) yield `blank: ${length} letters of text, needs ${LEAST_LETTERS}`;
         const shows = "table, svg, canvas, img, dl, .card, pre, ol, ul, .chip-picture";
         const pictures = [...main.querySelectorAll(shows)].filter((each) => each.checkVisibility() && each.getBoundingClientRect().height > 12);
         if (!(main instanceof SVGElement) && !pictures.length) yield `blank: no table, picture or list beside ${said(main.innerText ?? "")}`;
@@ -429,11 +430,17 @@ globalThis.eyes ??= (() => {
         for (const image of main.querySelectorAll("img")) if (image.checkVisibility() && image.complete && !image.naturalWidth) yield `blank: an image that did not load, ${image.alt}`;
     }
 
-    function see(least) {
+    function see(mayBeEmpty) {
         for (const each of [styles, drawings, strokes]) each.clear();
         const all = texts();
-        return [...new Set([...onOneAnother(all), ...tooFaint(all), ...outside(all), ...struckThrough(all), ...tooSmall(all), ...wideAsTheWindow(), ...blank(all, least)])];
+        return [...new Set([...onOneAnother(all), ...tooFaint(all), ...outside(all), ...struckThrough(all), ...tooSmall(all), ...wideAsTheWindow(), ...(mayBeEmpty ? [] : blank(all))])];
     }
 
-    return {watch, see};
+    // The texts that can be read or scrolled to, those on canvases too.
+    function read() {
+        for (const each of [styles, drawings, strokes]) each.clear();
+        return texts().map((each) => each.text);
+    }
+
+    return {watch, see, read};
 })();

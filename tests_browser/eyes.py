@@ -9,8 +9,6 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 _SCRIPT = (Path(__file__).parent / "eyes.js").read_text(encoding="utf-8")
-LEAST_LETTERS = 20
-"""The fewest letters of a view that says something. Source: assumed, below the shortest view that does."""
 
 
 def watch(page: Page) -> None:
@@ -18,13 +16,20 @@ def watch(page: Page) -> None:
     page.add_init_script(f"{_SCRIPT}; eyes.watch();")
 
 
-def see(page: Page, least_letters: int = LEAST_LETTERS) -> list[str]:
+def words(page: Page) -> list[str]:
+    """Every text that *page* shows or can be scrolled to, in elements, drawings and canvases."""
+    page.evaluate(f"() => {{ {_SCRIPT} }}")
+    found: list[str] = page.evaluate("eyes.read()")
+    return found
+
+
+def see(page: Page, *, may_be_empty: bool = False) -> list[str]:
     """A sentence for each flaw of what *page* shows now.
 
     Flaws are: text over text, a contrast below 4.5, a text outside of its frame, a line of a drawing through a text, a
-    font below 7.5 pixels, a page wider than the window, and a view that is blank. Blank is a view with fewer than
-    *least_letters* letters, without a table, picture or list, or with a canvas of fewer than four colours.
+    font below 7.5 pixels, a page wider than the window, and a view that is blank unless it *may_be_empty*. Blank is a
+    view with fewer than 20 letters, without a table, picture or list, or with a canvas of fewer than four colours.
     """
     page.evaluate(f"() => {{ {_SCRIPT} }}")
-    found: list[str] = page.evaluate(f"eyes.see({least_letters})")
+    found: list[str] = page.evaluate(f"eyes.see({str(may_be_empty).lower()})")
     return found

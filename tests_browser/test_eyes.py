@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from eyes import see, watch
+from eyes import see, watch, words
 from playwright.sync_api import Browser, Page
 
 PAGE = """<!doctype html><style>:root { color-scheme: light dark; --page: #fff; --ink: #1b1f24; }
@@ -174,3 +174,22 @@ def test_a_planted_fault_is_found_and_the_page_without_it_has_none(watched: Page
     part, (fault, whole), sentence = FAULTS[name]
     assert seen(watched, tmp_path, part.replace("@", fault)) == [sentence]
     assert seen(watched, tmp_path, part.replace("@", whole)) == []
+
+
+def test_a_view_that_says_nothing_is_blank_unless_it_may_be_empty(watched: Page, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text("<!doctype html><main><p>Runs</main>", encoding="utf-8")
+    watched.goto(file.as_uri())
+    assert see(watched) == [
+        "blank: 4 letters of text, needs 20",
+        "blank: no table, picture or list beside 'Runs'",
+    ]
+    assert see(watched, may_be_empty=True) == []
+
+
+def test_words_of_elements_drawings_and_canvases_are_read(watched: Page, tmp_path: Path) -> None:
+    part = '<svg width="90" height="20"><text y="15">drawn</text></svg>' + CANVAS.replace(
+        "@", 'to.fillText("on it", 5, 9);'
+    )
+    assert seen(watched, tmp_path, part) == []
+    assert words(watched) == ["A view with a sentence and a table.", "cell", "another", "drawn", "on it"]

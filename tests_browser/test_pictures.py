@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from eyes import see, watch
+from eyes import see
 from playwright.sync_api import Browser, Page
 from web_page import VIEWS, Shown, keep, run_kb, served
 
@@ -47,7 +47,6 @@ def window(browser: Browser, server: PageServer) -> Iterator[Window]:
     def opened(scheme: str, width: int) -> Shown:
         if (scheme, width) not in shown:
             page = browser.new_page(viewport={"width": width, "height": 850}, color_scheme=scheme)
-            watch(page)
             shown[scheme, width] = Shown(page, server)
         return shown[scheme, width]
 
@@ -71,6 +70,7 @@ def test_a_view_of_a_run_can_be_read(
     if view == "timeline":
         shown.drawn()
     look(shown.page, f"{view}-{pes}-{scheme}-{width}", is_whole=view != "timeline")
+    assert shown.page.locator("p.note").count() == 0, shown.page.locator("p.note").all_inner_texts()
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Browser
-from web_page import CONTRAST, GEMM, VIEWS, Shown, new_run, served
+from web_page import GEMM, VIEWS, Shown, new_run, served
 
 from kb_cli.terminal.units import duration, percent, quantity
 from kb_dataexec import read_log
@@ -65,18 +65,15 @@ def opened(browser: Browser, runs: dict[str, Path]) -> Iterator[Open]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["one", "many", "million"])
-def test_every_view_opens_with_an_empty_console(opened: Open, runs: dict[str, Path], name: str, scheme: str) -> None:
+def test_every_view_of_a_million_services_opens(opened: Open, runs: dict[str, Path], scheme: str) -> None:
     page = opened(color_scheme=scheme)
     more = {"why": {"op": 40}, "compare": {"with": page.id(runs["eight"])}, "runs": {}}
     for view in VIEWS:
-        page.go(view=view, run=page.id(runs[name]), **more.get(view, {}))
+        page.go(view=view, run=page.id(runs["million"]), **more.get(view, {}))
         if view == "timeline":
             page.drawn()
-        page.keep(f"{name}-{view}-{scheme}")
+        page.keep(f"million-{view}-{scheme}")
         assert page.page.locator("p.note").count() == 0, page.page.locator("p.note").all_inner_texts()
-        assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), view
-        assert page.page.evaluate(CONTRAST) >= 4.5, view
         if view in ("runs", "compare"):
             text = page.page.locator("main").text_content()
             assert "M=2048" in text, "runs of one benchmark show parameters that differ"

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from playwright.sync_api import Browser
-from web_page import CONTRAST, GEMM, Shown, run_kb, served
+from web_page import GEMM, Shown, run_kb, served
 
 SWEPT = ["sweep", *GEMM[:-1], "tile=32x16x24,16x16x24", "-p", "operands=replicated,one_slice", "--jobs", "1"]
 BW = "$.cube.nodes.hbm.bw_gbs=51.2,102.4,204.8"
@@ -20,7 +20,6 @@ def test_a_sweep_has_its_pictures_and_rows(browser: Browser, tmp_path: Path) -> 
             page.until("document.querySelectorAll('.plotted svg').length === 3")
             assert "12 points" in page.page.locator("p.sentence").inner_text()
             assert page.page.locator("section").last.locator("tbody tr").count() == 12
-            assert page.page.evaluate(CONTRAST) >= 4.5
             page.keep(f"sweep-{scheme}")
             page.page.keyboard.press("1")
             page.until("document.body.dataset.view === 'runs'")

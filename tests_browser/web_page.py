@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from click.testing import CliRunner
+from eyes import see, watch
 from playwright.sync_api import Page
 
 from kb_cli.main import kb
@@ -17,29 +18,18 @@ from kb_cli.web.server import PageServer
 GEMM = ["gemm", "-p", "M=200", "-p", "N=136", "-p", "K=72", "-p", "tile=32x16x24"]
 VIEWS = ["runs", "overview", "timeline", "why", "source", "stalls", "topology", "roofline", "compare", "sweeps"]
 PICTURES = Path(os.environ.get("KB_PICTURES", "build/pictures"))
-CONTRAST = """() => {
-    const light = (text) => {
-        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((each) => each / 255)
-            .map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    const page = light(getComputedStyle(document.body).backgroundColor);
-    return Math.min(...[...document.querySelectorAll("h1, h2, p, th, dt, dd, main a")].map((each) => {
-        const ink = light(getComputedStyle(each).color);
-        return (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05);
-    }));
-}"""
-"""The least contrast of a text with the page. Source: W3C, WCAG 2.2, relative luminance."""
 
 
-def run_kb(*args: object) -> str:
+def run_kb(*args: object, note: str = "") -> str:
+    """What kb prints. It notes *note* beside, or nothing."""
     done = CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
-    assert (done.exit_code, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr[: len(note)]) == (0, note), done.stderr
+    assert bool(done.stderr) == bool(note), done.stderr
     return done.stdout
 
 
-def new_run(out: Path, *args: object) -> Path:
-    return Path(json.loads(run_kb("run", *args, "--out", out, "--json"))["run_dir"])
+def new_run(out: Path, *args: object, note: str = "") -> Path:
+    return Path(json.loads(run_kb("run", *args, "--out", out, "--json", note=note))["run_dir"])
 
 
 def keep(page: Page, name: str) -> None:
@@ -53,6 +43,7 @@ class Shown:
 
     def __init__(self, page: Page, server: PageServer) -> None:
         self.page, self.server, self.said = page, server, list[str]()
+        watch(page)
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("request", lambda asked: self.ours(asked.url) or self.said.append(asked.url))
@@ -89,8 +80,10 @@ class Shown:
         self.page.wait_for_timeout(600)
 
     def keep(self, name: str) -> None:
-        """A picture for people to look at."""
+        """A picture for people to look at, of which texts can be read."""
         keep(self.page, name)
+        found = see(self.page, may_be_empty=True)
+        assert not found, "\n".join([name, *found])
 
     @property
     def fragment(self) -> dict[str, str]:
