@@ -152,6 +152,7 @@ details[open] > summary::before { content: "\\25BE"; }
 .pe { display: grid; grid-template-columns: minmax(0, 300px) 220px minmax(0, 1fr); gap: 0 14px; font-size: 14px;
   padding: 2px 0; }
 .pe > div { overflow-wrap: anywhere; } .pe > .bar { max-width: 100%; } .pes > .pe { color: var(--soft); }
+@media (max-width: 420px) { section svg.plot { overflow: visible; } section svg.plot text { font-size: 14.4px; } }
 @media (max-width: 560px) { body { padding: 16px 12px; } p.sentence { font-size: 18px; } .bar { width: 120px; }
   .source td:nth-child(-n+4):not(:nth-child(2)) { display: none; } .wrap { min-width: 130px; } }
 @media (max-width: 760px) { .lanes, .strip > summary .lanes, .strip .strip > summary .lanes { gap: 0 8px;
