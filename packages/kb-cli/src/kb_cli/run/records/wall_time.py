@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
+from msgspec import Struct
 
 from kb_cli.run.base.files import WALL
+from kb_dataexec.files import read_json
+from kb_messages import KbError
 
 
-class _Wall(msgspec.Struct):
+class _Wall(Struct):
     timing: float
 
 
@@ -19,6 +21,6 @@ def timing_s(folder: Path) -> float | None:
     No hash covers the file, so nothing but the choice of what to do now may depend on it.
     """
     try:
-        return msgspec.json.decode((folder / WALL).read_bytes(), type=_Wall).timing
-    except (OSError, msgspec.MsgspecError):
+        return read_json(folder / WALL, _Wall).timing
+    except KbError:
         return None

@@ -31,11 +31,12 @@ def _check(kernel: object, n_arguments: int) -> None:
     if isinstance(kernel, type) or not callable(kernel):
         got = f"the class {kernel.__name__}" if isinstance(kernel, type) else describe(kernel)
         raise KernelError("launch", f"{got} as a kernel", "a function")
-    name = name_of(kernel)
     if inspect.iscoroutinefunction(kernel) or inspect.isasyncgenfunction(kernel):
-        raise KernelError("launch", f"the async function {name}", "a kernel that runs when it is called", _FIX)
+        raise KernelError(
+            "launch", f"the async function {name_of(kernel)}", "a kernel that runs when it is called", _FIX
+        )
     if inspect.isgeneratorfunction(kernel):
-        raise KernelError("launch", f"the generator {name}", "a kernel that runs when it is called", _FIX)
+        raise KernelError("launch", f"the generator {name_of(kernel)}", "a kernel that runs when it is called", _FIX)
     try:
         signature = inspect.signature(kernel)
     except Exception:  # noqa: BLE001 - a function in C has no signature, and an author's may raise anything
@@ -43,7 +44,7 @@ def _check(kernel: object, n_arguments: int) -> None:
     try:
         signature.bind(*[None] * (n_arguments + 1))
     except TypeError as error:
-        needs = f"the arguments of {name}{signature.replace(return_annotation=signature.empty)}"
+        needs = f"the arguments of {name_of(kernel)}{signature.replace(return_annotation=signature.empty)}"
         raise KernelError("launch", f"`tl` and {n_arguments} arguments ({error})", needs) from None
 
 
