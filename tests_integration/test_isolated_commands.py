@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from chip_specs import changed_chip, chip_spec, nodes_of_pe
 from fast_forward import isolated_of
+from sampled_cases import sampled
 
 from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_gemm import PeGemm
@@ -82,7 +83,7 @@ def counts(engine: Engine) -> tuple[int, int, int] | None:
     return None if isolated is None else (isolated.n_simulated, isolated.n_reused, isolated.n_undone)
 
 
-@pytest.mark.parametrize("seed", [*range(12), 141])
+@pytest.mark.parametrize("seed", sampled([*range(12), 141], 5))
 def test_random_kernels_come_to_the_same(seed: int) -> None:
     assert fuzz.compare(seed)[:2] == (seed, "")
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -143,13 +144,13 @@ def test_news_come_when_a_run_goes_on(tmp_path: Path) -> None:
         return json.loads(line.removeprefix(b"data: "))
 
     with served(tmp_path) as client:
-        stream = client.sent(client.connection(), "/api/live")
-        assert event()["runs"] == []
-        folder = unfinished(tmp_path, owner())
-        first = event()["runs"][0]
-        (folder / "progress.json").write_text(json.dumps({**PROGRESS, "t_ps": 6000, "done": 4}))
-        while (now := event()["runs"][0])["progress"]["t_ps"] == 5000:
-            pass
+        with closing(client.connection()) as connection, closing(client.sent(connection, "/api/live")) as stream:
+            assert event()["runs"] == []
+            folder = unfinished(tmp_path, owner())
+            first = event()["runs"][0]
+            (folder / "progress.json").write_text(json.dumps({**PROGRESS, "t_ps": 6000, "done": 4}))
+            while (now := event()["runs"][0])["progress"]["t_ps"] == 5000:
+                pass
         assert (first["id"], first["progress"]["done"]) == (now["id"], 3)
         assert now["progress"]["done"] == 4
 
@@ -183,8 +184,8 @@ def test_a_folder_whose_name_is_no_text_is_listed(invoke: Invoke, tmp_path: Path
         assert client.ask(f"/api/lanes?table=ops&run={runs['gemm-' + chr(92) + 'udcff']}").status == 200
         overview = client.ask(f"/api/overview?run={runs['gemm-' + chr(92) + 'udcff']}").json
         assert overview["folder"].endswith("gemm-\\udcff")
-        stream = client.sent(client.connection(), "/api/live")
-        assert b"gemm-" in stream.readline()
+        with closing(client.connection()) as connection, closing(client.sent(connection, "/api/live")) as stream:
+            assert b"gemm-" in stream.readline()
 
 
 @pytest.mark.parametrize("progress", [b"", b"{", b"[]", b'{"pid": "x"}', b'{"what": "\xff"}', b"[" * 100_000])

@@ -106,7 +106,7 @@ class OpenedRun:
 
     @property
     def first_report(self) -> TimeReport:
-        """The report without its roofline, and without what the op log tells."""
+        """The report without its roofline, and without what comes from the op log."""
         return self._parts.part("first report", lambda: make_report(self.files, with_roofline=False))
 
     @property

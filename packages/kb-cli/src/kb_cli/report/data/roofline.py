@@ -26,8 +26,8 @@ class RooflineChart(Struct, frozen=True, kw_only=True):
     """Peaks by dtype, GB/s by memory space (`reg` stands for the TCM ports), and points: the run, its launches, its
     lines.
 
-    `peaks` are those of the dtypes that the run used, and of all dtypes where that is not known. `math_flops` is the
-    rate of all math units, an element of a function for each lane and cycle.
+    `peaks` are the peaks of the dtypes that the run used, and of all dtypes where that is not known. `math_flops` is
+    the rate of all math units, an element of a function for each lane and cycle.
     """
 
     peaks: list[DTypePeak]

@@ -112,7 +112,7 @@ class _Drawn:
         return parts
 
     def of_memories(self, memories: MemoryLanes) -> Iterator[Markup]:
-        """The lanes of memories; those beyond the first are folded away."""
+        """The lanes of memories; all but the first are folded away."""
         text = "memories, while bytes of DMAs held them"
         picture = _picture(memories.png, self._colours[_MEMORY], len(memories.titles), text)
         grid = _beside(memories.titles, picture)

@@ -22,7 +22,7 @@ _DASH: Final = 20
 """The room for a piece of a slope before its label, in pixels."""
 _MOST_DECADES: Final = 12
 _MOST_MARKS: Final = 400
-"""The most points with marks, those with the most time. More would be a blot."""
+"""The most points with marks, the ones with the most time. More would be a blot."""
 _MOST_LABELS: Final = 24
 """The most marks that labels are tried for. The table beside the picture has all points."""
 

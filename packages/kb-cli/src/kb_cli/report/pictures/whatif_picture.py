@@ -18,7 +18,7 @@ _NAMES: Final = 150
 _VALUES: Final = 190
 _ROW, _BAR = 26, 16
 _MOST_BLOCKS: Final = 8
-"""The most blocks with a row, those whose time changed most. `--json` has all."""
+"""The most blocks with a row, the ones whose time changed most. `--json` has all."""
 
 
 def whatif_file(found: WhatIf) -> bytes:

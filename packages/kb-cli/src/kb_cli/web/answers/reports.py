@@ -42,7 +42,7 @@ class WebLevers(Struct, frozen=True, kw_only=True):
 
 
 def overview(asked: WebRequest) -> WebAnswer:
-    """Answers with the report of the run, without what its op log tells."""
+    """Answers with the report of the run, without what comes from its op log."""
     run = asked.run
     report = with_known_levers(run.first_report, run.files)
     model = list(model_figures(report.model)) if isinstance(report.model, ModelTimes) else []
@@ -61,7 +61,7 @@ class WebLogReport(Struct, frozen=True, kw_only=True):
 
 
 def of_log(asked: WebRequest) -> WebAnswer:
-    """Answers with what the op log tells of the run."""
+    """Answers with what comes from the op log of the run."""
     found = asked.run.report
     return json_answer(
         WebLogReport(lines=found.lines, sync_waits=found.sync_waits, channels=found.channels, notes=found.notes)

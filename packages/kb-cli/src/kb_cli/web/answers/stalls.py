@@ -15,7 +15,7 @@ from kb_messages import KbError
 
 
 class WebStalls(Struct, frozen=True, kw_only=True):
-    """The waits of `tiles` stages of tiles. `reasons` has the columns. `groups` are those with the most time of
+    """The waits of `tiles` stages of tiles. `reasons` has the columns. `groups` are the ones with the most time of
     `of_groups`, whose waits take `waited_ps`. `pes` and `lines` are the choices of the reader.
     """
 

@@ -1,4 +1,4 @@
-"""The words for reasons and edges, so that the page has those of the terminal."""
+"""The words for reasons and edges, so that the page has the same ones as the terminal."""
 
 from __future__ import annotations
 
