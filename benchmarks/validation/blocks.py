@@ -24,7 +24,7 @@ from measured import Comparison, MeasuredRow
 
 from kb_messages import KbError
 
-DEVICES: Final = {"a100_sxm_80gb": "a100", "h100_sxm": "h100"}
+DEVICES: Final = {"a100_sxm_80gb": "a100", "h100_sxm": "h100", "h200_sxm": "h200"}
 KINDS: Final = {"products": PRODUCTS, "other ops": tuple(set(BUILDERS) - set(PRODUCTS))}
 
 
