@@ -24,7 +24,7 @@ def test_levers_of_bundled_runs_are_as_told(benchmark_name: str, chip: str) -> N
     assert found.levers
 
 
-@pytest.mark.parametrize("seed", [1, 5, 6, 7])
+@pytest.mark.parametrize("seed", [1, 6])
 def test_levers_of_random_runs_are_as_told(seed: int) -> None:
     found = laws.random_run(seed)
     assert (found.refused, found.broken) == ("", [])

@@ -82,6 +82,8 @@ def test_a_leak_is_found_over_pes_and_its_twin_is_clean(tmp_path: Path) -> None:
 
 
 LARGE = [
+    ("gemm", "--topology", "one_sip"),
+    ("gemm", "--topology", "four_sip", "-p", "M=128", "-p", "N=256", "-p", "K=64"),
     ("gemm", "--topology", "four_sip"),
     ("softmax", "--topology", "four_sip", "-p", "M=1024"),
     (str(CLEAN), "--topology", "one_sip", "-p", "pes=12"),
@@ -96,8 +98,6 @@ LARGE = [
         ("gemm", "--topology", "one_cube"),
         ("gemm", "--topology", "one_cube", "-p", "operands=one_slice", "-p", "tile=none", "-p", "dtype=i8"),
         ("gemm", "--topology", "one_cube", "-p", "M=37", "-p", "N=51", "-p", "K=77", "-p", "tile=16x16x16"),
-        ("gemm", "--topology", "one_sip"),
-        ("gemm", "--topology", "four_sip", "-p", "M=128", "-p", "N=256", "-p", "K=64"),
         ("gemm", "--topology", "u280_hbm", "-p", "M=64", "-p", "N=64", "-p", "K=64"),
         ("softmax", "--topology", "one_pe", "-p", "rows=7"),
         ("softmax", "--topology", "one_cube"),
