@@ -46,7 +46,8 @@ def test_a_million_services_on_512_pes_are_soon_there_opened_and_moved_over(mill
     lanes = page.locator(".lanes")
     while not page.locator("p.unseen").first.text_content().startswith("sip0"):  # the row of the keyboard
         lanes.press("ArrowDown")
-    opened, moved = ([page.evaluate(UNTIL_WINDOW, key) for key in keys] for keys in (["ArrowRight"] * 6, "wdwdw"))
+    presses = ["ArrowRight"] * 6, "wwwwdddddd"  # not every press needs an answer
+    opened, moved = ([page.evaluate(UNTIL_WINDOW, key) for key in keys] for keys in presses)
     assert set(words(page)) - folded, "rows were opened"
     opened_s, moved_s = (median([each for each in times if each is not None]) for times in (opened, moved))
     print(f"a million services: first view {first_s:.2f} s, of which the server takes {server_s:.2f} s of CPU;")

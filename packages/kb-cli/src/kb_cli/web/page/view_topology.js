@@ -3,6 +3,7 @@
 import {json} from "/api.js";
 import {bar, drawing, h, note, put, section} from "/dom.js";
 import {count, exact, percent, quantity} from "/format.js";
+import {sortAll} from "/sort.js";
 
 const EVERY = {system: "the whole system", sip: "all SIPs as one", cube: "all cubes as one", pe: "all PEs as one"};
 const LEAST_SCALE = 0.7; // at which the smallest labels can be read
@@ -25,7 +26,9 @@ export async function show(place, page) {
     if (found.has_users) return undefined;
     const left = new AbortController();
     json("topology", asked, left.signal).then((whole) => {
-        table.replaceWith(parts(whole, page));
+        const named = parts(whole, page);
+        table.replaceWith(named);
+        sortAll(named);
         place.querySelector(".chip-and-parts")?.before(...whole.notes.map(note));
     }, (error) => {
         if (error.name !== "AbortError") table.append(note(error.message));
