@@ -66,7 +66,7 @@ def predictions(found: Sequence[measured.Comparison], size: str) -> tuple[list[P
     return rows, constants
 
 
-def quantile(rows: Sequence[Prediction], part: float) -> float:
+def quantile(rows: Sequence[Prediction | measured.Comparison], part: float) -> float:
     """The size of the logarithm of predicted over measured that *part* of *rows* have at most."""
     ordered = sorted(abs(each.ln_ratio) for each in rows)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]

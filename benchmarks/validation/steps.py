@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Final
 
 import measured
+from blocks import DEVICES
 from gemm_runs import chip
 from measured import Comparison, MeasuredRow
+from size_halves import quantile
 
 import kb_models
 from kb_messages import KbError
 
-DEVICES: Final = {"a100_sxm_80gb": "a100", "h100_sxm": "h100", "h200_sxm": "h200"}
 SIZES: Final = {"decode": "context", "prefill": "tokens"}
 
 
@@ -71,11 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error
         print(f"{options.data}: got {reason}; needs measured rows, see --help", file=sys.stderr)
         return 2
-    sizes = sorted(abs(each.ln_ratio) for each in found)
-    p90 = sizes[max(0, -(-9 * len(sizes) // 10) - 1)]
-    print(measured.as_json(found, {"p90": p90}) if options.json else measured.table(found))
-    if not options.json:
-        print(f"\n{len(found)} steps, nothing fitted: p50 {sizes[(len(sizes) - 1) // 2]:.3f}, p90 {p90:.3f}")
+    p50, p90 = (quantile(found, part) for part in (0.5, 0.9))
+    if options.json:
+        print(measured.as_json(found, {"p50": p50, "p90": p90}))
+    else:
+        print(f"{measured.table(found)}\n\n{len(found)} steps, nothing fitted: p50 {p50:.3f}, p90 {p90:.3f}")
     return 0
 
 
